@@ -90,8 +90,15 @@ installed_shared := core/models/library/integrations/flash_attention.py core/mod
 # What files of a request import beside that: it continues the library's files, or is one of its own.
 wide := $(sort $(shell find core/models/wide -name '*.py'))
 
+# What stands in for modules that files of strangers import and training has no use for.
+stand_in := $(sort $(shell find core/models/stand_in -name '*.py'))
+
 $(BUILD)/installed.list: FORCE
-	$(call list,$(installed_around) $(wide))
+	$(call list,$(installed_around) $(wide) $(stand_in))
+
+$(BUILD)/gen/stand_in.inc: $(stand_in) $(BUILD)/installed.list $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) modules '' core/models/stand_in $(stand_in) > $@
 
 $(BUILD)/gen/wide.inc: $(wide) $(BUILD)/installed.list $(embed)
 	@mkdir -p $(@D)
@@ -165,6 +172,7 @@ $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/models.inc $(BUILD)/gen/blocks.inc
 $(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
 $(BUILD)/core/models/around.o: $(BUILD)/gen/installed.inc
 $(BUILD)/core/models/library.o: $(BUILD)/gen/wide.inc
+$(BUILD)/core/models/stand_in.o: $(BUILD)/gen/stand_in.inc
 $(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc $(BUILD)/gen/uplot_js.inc \
     $(BUILD)/gen/glossary_html.inc $(BUILD)/gen/icon_svg.inc
 $(BUILD)/api/endpoints/machines.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc

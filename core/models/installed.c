@@ -27,35 +27,6 @@ static const char *const read_files[] = {
     "utils.generic",
     "utils.output_capturing",
 };
-/* Names that files import of the package itself: modules of it, and what a training step has no use for. */
-static const char package_text[] = "__version__ = '%.40s'\n"
-                                   "from json import _Refused\n"
-                                   "from _script import import_by_name\n"
-                                   "def __getattr__(name):\n"
-                                   "    if name.startswith('__'):\n"
-                                   "        raise AttributeError(name)\n"
-                                   "    for part in ('modeling_utils', 'configuration_utils') if name[0].isupper() else ():\n"
-                                   "        if name in (found := import_by_name('transformers.' + part).__dict__):\n"
-                                   "            return found[name]\n"
-                                   "    try:\n"
-                                   "        return import_by_name('transformers.' + name)\n"
-                                   "    except ImportError:\n"
-                                   "        return _Refused('transformers.' + name)\n";
-/* A model's package says what lies in it lazily: a name is looked for in its configuration and modelling. */
-static const char model_text[] = "from _script import import_by_name\n"
-                                 "def __getattr__(name):\n"
-                                 "    if not name.startswith('__'):\n"
-                                 "        for part in ('configuration_', 'modeling_', ''):\n"
-                                 "            try:\n"
-                                 "                module = import_by_name(__name__ + '.' + (part + __name__.split('.')[-1] if part else name))\n"
-                                 "            except ImportError:\n"
-                                 "                continue\n"
-                                 "            if not part:\n"
-                                 "                return module\n"
-                                 "            if name in module.__dict__:\n"
-                                 "                return module.__dict__[name]\n"
-                                 "    raise AttributeError(name)\n";
-
 static bool is_one_of(const char *name, const char *const *of, size_t n)
 {
     while (n--)
@@ -64,12 +35,17 @@ static bool is_one_of(const char *name, const char *const *of, size_t n)
     return false;
 }
 
-static bool stand_in(const char *given, const char **text, size_t *bytes, bool is_package, bool *package)
+static bool give_text(const char *given, const char **text, size_t *bytes, bool is_package, bool *package)
 {
     *text = given;
     *bytes = strlen(given);
     *package = is_package;
     return true;
+}
+
+static bool stand_in(const char *name, const char **text, size_t *bytes, bool is_package, bool *package)
+{
+    return give_text(stand_in_file(name)->text, text, bytes, is_package, package);
 }
 
 /* "models.llama.modeling_llama" -> "models/llama/modeling_llama.py"; false: no such path. */
@@ -88,7 +64,7 @@ static bool file_of(const char *name, const char *end, char *ret, size_t room)
 static bool refusal(struct installed *from, const char *why, const char **text, size_t *bytes, bool *package)
 {
     (void)snprintf(from->scratch, sizeof from->scratch, "from _script import leave\nleave('a file that is refused: %.400s')\n", why);
-    return stand_in(from->scratch, text, bytes, false, package);
+    return give_text(from->scratch, text, bytes, false, package);
 }
 
 static bool model_package(struct installed *from, const char *name, const char **text, size_t *bytes, bool *package)
@@ -97,7 +73,7 @@ static bool model_package(struct installed *from, const char *name, const char *
     char file[256];
 
     return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, &called, text, bytes) != INSTALLED_ABSENT &&
-           stand_in(model_text, text, bytes, true, package);
+           stand_in("transformers.models", text, bytes, true, package);
 }
 
 static bool read_module(struct installed *from, const char *name, bool is_model, const char **path, const char **text, size_t *bytes, bool *package)
@@ -107,14 +83,14 @@ static bool read_module(struct installed *from, const char *name, bool is_model,
     *package = false;
     switch (file_of(name, ".py", file, sizeof file) ? from->read(from->of, file, path, text, bytes) : INSTALLED_ABSENT) {
     case INSTALLED_READ:
-        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(stand_in_text, text, bytes, false, package);
+        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in("anything", text, bytes, false, package);
     case INSTALLED_REFUSED:
         return refusal(from, *text, text, bytes, package);
     default:
         if (is_model)
             return model_package(from, name, text, bytes, package);
         return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, path, text, bytes) != INSTALLED_ABSENT &&
-               stand_in(stand_in_text, text, bytes, true, package);
+               stand_in("anything", text, bytes, true, package);
     }
 }
 
@@ -133,7 +109,7 @@ static bool auto_class(struct installed *from, const char *asked, const char **t
     if (type && snprintf(table, sizeof table, "%.*s = ", (int)(type - asked), asked) < (int)sizeof table)
         name = looked_up(from, files, table, type + 1, &arena);
     (void)snprintf(from->scratch, sizeof from->scratch, name ? "name = '%.200s'\n" : "name = None\n", name);
-    return stand_in(from->scratch, text, bytes, false, package);
+    return give_text(from->scratch, text, bytes, false, package);
 }
 
 bool installed_source(void *files, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
@@ -143,10 +119,10 @@ bool installed_source(void *files, const char *name, const char **path, const ch
 
     *path = name;
     if (stand_in_package(name))
-        return stand_in(stand_in_text_of(name), text, bytes, true, package);
+        return stand_in(name, text, bytes, true, package);
     if (!strcmp(name, "_release")) {
         (void)snprintf(from->scratch, sizeof from->scratch, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
-        return stand_in(from->scratch, text, bytes, false, package);
+        return give_text(from->scratch, text, bytes, false, package);
     }
     if (!strncmp(name, "_auto:", 6))
         return auto_class(from, name + 6, text, bytes, package);
@@ -154,21 +130,24 @@ bool installed_source(void *files, const char *name, const char **path, const ch
         return false;
     name += sizeof root - 1;
     if (!strcmp(name, "models"))
-        return stand_in("", text, bytes, true, package);
+        return give_text("", text, bytes, true, package);
     return read_module(from, name, !strncmp(name, models, sizeof models - 1), path, text, bytes, package);
 }
 
 enum err_code installed_image(struct arena *arena, const char *named, const struct image **ret, struct err *err)
 {
+    const struct program_file *package = stand_in_file("transformers");
     struct image *im = NULL;
-    char text[sizeof package_text + 64];
+    char version[64];
     enum err_code rc = image_new(arena, NULL, &im, err);
 
-    (void)snprintf(text, sizeof text, package_text, named);
+    (void)snprintf(version, sizeof version, "__version__ = '%.40s'\n", named);
     if (!rc)
         rc = natives_image(im, err);
     if (!rc)
-        rc = image_source(im, "transformers", "transformers", text, strlen(text), true, err);
+        rc = image_source(im, "_installed", "_installed", version, strlen(version), false, err);
+    if (!rc)
+        rc = image_source(im, package->name, package->path, package->text, package->bytes, true, err);
     for (size_t i = 0; !rc && i < n_around_files; i++) {
         const struct program_file *f = &around_files[i];
 

@@ -24,7 +24,7 @@ static bool gather(void *of, const char *name, const char **path, const char **t
         return false;
     if (g->n == IMPORTS_MAX || strlen(name) >= IMPORT_NAME)
         return true;
-    if (*text != stand_in_text && *text != g->from->scratch && strchr(*path, '/'))
+    if (*text != stand_in_file("anything")->text && *text != g->from->scratch && strchr(*path, '/'))
         g->file[g->n_files++] = (struct modeling_file){*path, *text, *bytes};
     (void)snprintf(g->name[g->n++], IMPORT_NAME, "%s", name);
     return true;

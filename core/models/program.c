@@ -193,6 +193,35 @@ static bool put(struct script *s, sv of, const char *name, sv value)
     return script_set(s, of, script_symbol(s, name), value);
 }
 
+/* from MODULE import NAME */
+static sv import_from(struct script *s, const char *module, const char *name)
+{
+    sv found = script_import(s, module);
+
+    return sv_ok(found) ? take(s, found, name) : found;
+}
+
+/* list(model.modules()); the caller drops it. NULL: the script says why. */
+static const sv *modules_of(struct script *s, sv model, sv *ret_list, uint32_t *ret_n)
+{
+    *ret_list = script_call_method(s, model, script_symbol(s, "modules"), 0, NULL);
+    *ret_n = 0;
+    return sv_ok(*ret_list) ? seq_items(*ret_list, ret_n) : NULL;
+}
+
+/* model.eval() */
+static bool stop_training(struct script *s, sv model)
+{
+    sv list;
+    uint32_t n, done = 0;
+    const sv *modules = modules_of(s, model, &list, &n);
+
+    while (done < n && put(s, modules[done], "training", sv_bool(false)))
+        done++;
+    sv_drop(s, list);
+    return modules && done == n;
+}
+
 /* A class that the config names. */
 static sv class_named(struct script *s, sv module, const char *name)
 {
@@ -260,22 +289,16 @@ static bool is_left_out(struct script *s, sv layer_class, sv module, uint32_t ev
 static bool checkpoint_all(struct program *p, const struct model *m)
 {
     struct script *s = p->s;
-    sv module = script_import(s, "torch.utils.checkpoint"), flag_name, f, list, layers, layer_class = sv_none();
+    sv f = import_from(s, "torch.utils.checkpoint", m->reentrant ? "checkpoint_reentrant" : "checkpoint_kept"), flag_name, list, layer_class = sv_none();
     uint32_t n, counted = 0;
     const sv *modules;
 
-    if (!sv_ok(module))
+    if (sv_ok(f) && m->checkpoint_every > 1)
+        layer_class = import_from(s, "transformers.modeling_layers", "GradientCheckpointingLayer");
+    if (!sv_ok(f) || !sv_ok(layer_class))
         return false;
     flag_name = script_symbol(s, "gradient_checkpointing");
-    if (m->checkpoint_every > 1) {
-        layers = script_import(s, "transformers.modeling_layers");
-        layer_class = sv_ok(layers) ? take(s, layers, "GradientCheckpointingLayer") : layers;
-        if (!sv_as_class(layer_class))
-            return false;
-    }
-    f = take(s, module, m->reentrant ? "checkpoint_reentrant" : "checkpoint_kept");
-    list = sv_ok(f) ? script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL) : sv_null();
-    modules = sv_ok(list) ? seq_items(list, &n) : NULL;
+    modules = modules_of(s, p->model, &list, &n);
     for (uint32_t i = 0; modules && i < n; i++) {
         sv flag;
         int has = script_find_plain(s, modules[i], flag_name, &flag);
@@ -420,10 +443,9 @@ static bool keep_in_fp32(struct program *p, struct model *m, const char *list_na
 static bool mark_norms(struct program *p)
 {
     struct script *s = p->s;
-    sv module = script_import(s, "transformers.pytorch_utils"), classes = sv_ok(module) ? take(s, module, "ALL_LAYERNORM_LAYERS") : module;
-    sv list = sv_ok(classes) ? script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL) : sv_null();
+    sv classes = import_from(s, "transformers.pytorch_utils", "ALL_LAYERNORM_LAYERS"), list = sv_null();
     uint32_t n = 0;
-    const sv *modules = sv_ok(list) ? seq_items(list, &n) : NULL;
+    const sv *modules = sv_ok(classes) ? modules_of(s, p->model, &list, &n) : NULL;
 
     for (uint32_t i = 0; i < n; i++) {
         int has = script_contains(s, classes, cls_value(sv_class(s, modules[i])));
@@ -443,7 +465,7 @@ static bool mark_norms(struct program *p)
 static bool call_on_model(struct program *p, const char *file, const char *name, uint32_t n, const sv *values, const char *const *names)
 {
     struct script *s = p->s;
-    sv module = script_import(s, file), f = sv_ok(module) ? take(s, module, name) : module, given[1 + LIGER_COUNT + 1], keys[LIGER_COUNT + 1], done;
+    sv f = import_from(s, file, name), given[1 + LIGER_COUNT + 1], keys[LIGER_COUNT + 1], done;
 
     given[0] = p->model;
     for (uint32_t i = 0; i < n; i++) {
@@ -456,13 +478,13 @@ static bool call_on_model(struct program *p, const char *file, const char *name,
     return sv_ok(done);
 }
 
-/* What the Trainer, or a script, puts in the place of parts of a model that stands. */
 /* A head that runs as a module of its own, before the loss. */
 static bool keeps_head(const char *loss)
 {
     return !strcmp(loss, "chunked") || !strcmp(loss, "logits_once") || !strncmp(loss, "compiled", sizeof "compiled" - 1);
 }
 
+/* What the Trainer, or a script, puts in the place of parts of a model that stands. */
 static bool replace_parts(struct program *p, struct model *m)
 {
     static const char *const names[] = {
@@ -518,7 +540,7 @@ static sv class_of_task(struct program *p, struct model *m, sv causal)
 {
     struct script *s = p->s;
     const char *stage = m->task ? m->task->classes : "";
-    sv args[3], module, f, made;
+    sv args[3], f, made;
 
     if (!stage[0] && !says(p, causal, "encoder"))
         return causal;
@@ -527,8 +549,7 @@ static sv class_of_task(struct program *p, struct model *m, sv causal)
         m->score_head = sv_ok(made) && m->task->saved[0];
         return made;
     }
-    module = script_import(s, "transformers.modeling_heads");
-    f = sv_ok(module) ? take(s, module, "class_of") : module;
+    f = import_from(s, "transformers.modeling_heads", "class_of");
     if (sv_ok(f) && (m->source->installed || m->source->files))
         f = script_leave(s, "a stage with another head than the causal model's, on a model whose files are not the service's own");
     args[0] = causal;
@@ -545,7 +566,7 @@ static sv class_of_task(struct program *p, struct model *m, sv causal)
 /* transformers.configuration_utils.of_model(config, model_class); takes the config */
 static sv config_of_model(struct script *s, sv config, sv model_class)
 {
-    sv module = script_import(s, "transformers.configuration_utils"), f = sv_ok(module) ? take(s, module, "of_model") : module;
+    sv f = import_from(s, "transformers.configuration_utils", "of_model");
     sv made = sv_ok(f) ? script_call(s, f, 2, (sv[]){config, model_class}) : f;
 
     sv_drop(s, f);
@@ -605,13 +626,12 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
 static bool accepts_items(struct program *p)
 {
     struct script *s = p->s;
-    sv module = script_import(s, "transformers.trainer"), f = sv_ok(module) ? script_get(s, module, script_symbol(s, "accepts_loss_kwargs")) : sv_null();
+    sv f = import_from(s, "transformers.trainer", "accepts_loss_kwargs");
     sv said = sv_ok(f) ? script_call(s, f, 1, &p->model_class) : sv_null();
     bool is = sv_ok(said) && script_truth(s, said) > 0;
 
     sv_drop(s, said);
     sv_drop(s, f);
-    sv_drop(s, module);
     script_forgive(s);
     return is;
 }
@@ -939,21 +959,13 @@ static sv make_reference(struct program *p, struct model *m)
     struct script *s = p->s;
     struct tree *t = &m->tree;
     struct module *root = t->root;
-    sv policy = p->model, made, list;
-    uint32_t n = 0;
-    const sv *modules;
+    sv policy = p->model, made;
     bool ok;
 
     p->n.default_dtype = m->reference_dtype;
     made = script_call(s, p->model_class, 1, &p->config);
     p->n.default_dtype = DTYPE_FP32;
-    list = sv_ok(made) ? script_call_method(s, made, script_symbol(s, "modules"), 0, NULL) : made;
-    modules = sv_ok(list) ? seq_items(list, &n) : NULL;
-    for (uint32_t i = 0; i < n; i++)
-        if (!put(s, modules[i], "training", sv_bool(false)))
-            return sv_null();
-    sv_drop(s, list);
-    if (!modules || !put(s, made, "_uses_cache", sv_bool(p->uses_cache)) || natives_tree(&p->n, made, t, &t->error))
+    if (!sv_ok(made) || !stop_training(s, made) || !put(s, made, "_uses_cache", sv_bool(p->uses_cache)) || natives_tree(&p->n, made, t, &t->error))
         return sv_null();
     p->model = made;
     ok = tie_all(p, m, m->source, p->config);
@@ -1059,19 +1071,12 @@ static val loss_of_task(struct run *r, struct model *m, const struct batch *b)
 static void evaluate(struct model *m)
 {
     struct program *p = m->parts;
-    struct script *s = p->s;
-    sv list = script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL);
-    uint32_t n = 0;
-    const sv *modules = sv_ok(list) ? seq_items(list, &n) : NULL;
 
-    for (uint32_t i = 0; i < n && put(s, modules[i], "training", sv_bool(false)); i++)
-        ;
-    sv_drop(s, list);
+    if (!stop_training(p->s, p->model))
+        natives_fail_run(&p->n);
     for (uint32_t i = 1; i < m->tree.n_modules; i++)
         if (m->tree.modules[i]->kind == MODULE_DROPOUT)
             m->tree.modules[i]->p = 0;
-    if (script_failed(s))
-        natives_fail_run(&p->n);
 }
 
 const struct family_program script_program = {

@@ -9,15 +9,13 @@ from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, att
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb
 from transformers.modeling_stage_gpt import handed, stage_of
+from transformers.modeling_tp import tp_plan
 from transformers.modeling_utils import PreTrainedModel
 
 
 class GPTNeoXConfig(PreTrainedConfig):
     model_type = "gpt_neox"
-    base_model_tp_plan = {
-        "layers.*.attention.query_key_value": "colwise", "layers.*.attention.dense": "rowwise", "layers.*.mlp.dense_h_to_4h": "colwise",
-        "layers.*.mlp.dense_4h_to_h": "rowwise",
-    }
+    base_model_tp_plan = tp_plan(colwise="attention.query_key_value mlp.dense_h_to_4h", rowwise="attention.dense mlp.dense_4h_to_h")
     vocab_size: int = 50432
     hidden_size: int = 6144
     num_hidden_layers: int = 44

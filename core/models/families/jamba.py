@@ -54,9 +54,8 @@ class JambaMambaMixer(MambaMixer):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
         self.config = config
-        self.dt_layernorm = LlamaRMSNorm(self.time_step_rank, eps=config.rms_norm_eps)
-        self.b_layernorm = LlamaRMSNorm(self.ssm_state_size, eps=config.rms_norm_eps)
-        self.c_layernorm = LlamaRMSNorm(self.ssm_state_size, eps=config.rms_norm_eps)
+        for name, width in ("dt", self.time_step_rank), ("b", self.ssm_state_size), ("c", self.ssm_state_size):
+            setattr(self, name + "_layernorm", LlamaRMSNorm(width, eps=config.rms_norm_eps))
 
     def sizes(self, config):
         self.intermediate_size, self.ssm_state_size = config.mamba_expand * config.hidden_size, config.mamba_d_state

@@ -9,16 +9,13 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_norm import RMSNorm
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb, rotate_half
 from transformers.modeling_stage import stage_of_decoder
+from transformers.modeling_tp import tp_plan
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 
 
 class LlamaConfig(PreTrainedConfig):
     model_type = "llama"
-    base_model_tp_plan = {
-        "layers.*.self_attn.q_proj": "colwise", "layers.*.self_attn.k_proj": "colwise", "layers.*.self_attn.v_proj": "colwise",
-        "layers.*.self_attn.o_proj": "rowwise", "layers.*.mlp.gate_proj": "colwise", "layers.*.mlp.up_proj": "colwise",
-        "layers.*.mlp.down_proj": "rowwise",
-    }
+    base_model_tp_plan = tp_plan(colwise="self_attn.q_proj self_attn.k_proj self_attn.v_proj mlp.gate_proj mlp.up_proj", rowwise="self_attn.o_proj mlp.down_proj")
     vocab_size: int = 32000
     hidden_size: int = 4096
     intermediate_size: int = 11008

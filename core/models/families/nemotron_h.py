@@ -63,9 +63,8 @@ class NemotronHMamba2Mixer(Mamba2Mixer):
     def sizes(self, config):
         self.num_heads, self.head_dim, self.intermediate_size = config.mamba_num_heads, config.mamba_head_dim, config.mamba_num_heads * config.mamba_head_dim
         self.ssm_state_size, self.conv_kernel_size, self.n_groups = config.ssm_state_size, config.conv_kernel, config.n_groups
-        self.use_bias = self.out_bias = config.use_bias
-        self.use_conv_bias, self.activation, self.eps = config.use_conv_bias, config.mamba_hidden_act, config.layer_norm_epsilon
-        self.chunk_size, self.time_step_limit = config.chunk_size, (config.time_step_min, float("inf"))
+        self.use_bias, self.out_bias, self.use_conv_bias, self.eps = config.use_bias, config.use_bias, config.use_conv_bias, config.layer_norm_epsilon
+        self.chunk_size, self.time_step_limit, self.activation = config.chunk_size, (config.time_step_min, float("inf")), config.mamba_hidden_act
 
 
 class NemotronHMLP(nn.Module):

@@ -3,16 +3,14 @@ import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
+from transformers.modeling_tp import tp_plan
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 
 class PhiConfig(LlamaConfig):
     model_type, attribute_map, partial_rotary_factor = "phi", {"rms_norm_eps": "layer_norm_eps"}, 0.5
-    base_model_tp_plan = {
-        "layers.*.self_attn.q_proj": "colwise", "layers.*.self_attn.k_proj": "colwise", "layers.*.self_attn.v_proj": "colwise",
-        "layers.*.self_attn.dense": "rowwise", "layers.*.mlp.fc1": "colwise", "layers.*.mlp.fc2": "rowwise",
-    }
+    base_model_tp_plan = tp_plan(colwise="self_attn.q_proj self_attn.k_proj self_attn.v_proj mlp.fc1", rowwise="self_attn.dense mlp.fc2")
     vocab_size: int = 51200
     hidden_size: int = 2048
     intermediate_size: int = 8192

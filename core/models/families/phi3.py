@@ -3,16 +3,14 @@ import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
+from transformers.modeling_tp import tp_plan
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, rotate_half
 from transformers.models.mistral.modeling_mistral import MistralForCausalLM, MistralModel, MistralRMSNorm
 
 
 class Phi3Config(LlamaConfig):
     model_type = "phi3"
-    base_model_tp_plan = {
-        "layers.*.self_attn.qkv_proj": "colwise_gather_output", "layers.*.self_attn.o_proj": "rowwise_split_input",
-        "layers.*.mlp.gate_up_proj": "colwise_gather_output", "layers.*.mlp.down_proj": "rowwise_split_input",
-    }
+    base_model_tp_plan = tp_plan(colwise_gather_output="self_attn.qkv_proj mlp.gate_up_proj", rowwise_split_input="self_attn.o_proj mlp.down_proj")
     vocab_size: int = 32064
     hidden_size: int = 3072
     intermediate_size: int = 8192

@@ -2,16 +2,14 @@
 from torch import nn
 
 from transformers.activations import ACT2FN
+from transformers.modeling_tp import tp_plan
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer
 from transformers.models.mistral.modeling_mistral import MistralForCausalLM, MistralModel
 
 
 class Starcoder2Config(LlamaConfig):
     model_type, attribute_map = "starcoder2", {"rms_norm_eps": "norm_epsilon"}
-    base_model_tp_plan = {
-        "layers.*.self_attn.q_proj": "colwise", "layers.*.self_attn.k_proj": "colwise", "layers.*.self_attn.v_proj": "colwise",
-        "layers.*.self_attn.o_proj": "rowwise", "layers.*.mlp.c_fc": "colwise", "layers.*.mlp.c_proj": "rowwise",
-    }
+    base_model_tp_plan = tp_plan(colwise="self_attn.q_proj self_attn.k_proj self_attn.v_proj mlp.c_fc", rowwise="self_attn.o_proj mlp.c_proj")
     vocab_size: int = 49152
     hidden_size: int = 3072
     intermediate_size: int = 12288
