@@ -46,6 +46,26 @@ static bool is_odd_value(const char *value, size_t n)
     return at < n;
 }
 
+static bool is_packed(const char *coding)
+{
+    return coding && strcasecmp(coding, "identity") != 0;
+}
+
+const char *head_target(char *target, const char **ret_host)
+{
+    size_t scheme = !target ? 0 : !strncasecmp(target, "http://", 7) ? 7 : !strncasecmp(target, "https://", 8) ? 8 : 0;
+    size_t n = scheme ? strcspn(target + scheme, "/") : 0;
+    char *host;
+
+    if (!n)
+        return target;
+    host = target + scheme - 1;
+    memmove(host, host + 1, n);
+    host[n] = 0;
+    *ret_host = host;
+    return host[n + 1] ? host + n + 1 : "/";
+}
+
 void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
     static const struct {
@@ -62,6 +82,8 @@ void head_line(struct head_reading *r, const char *name, size_t name_bytes, cons
     r->odd |= is_odd_name(name, name_bytes) || is_odd_value(value, value_bytes);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (wanted[i].bytes == name_bytes && !strcasecmp(wanted[i].name, name)) {
+            if (wanted[i].at == offsetof(struct head, coding) && is_packed(r->head->coding)) /* lines are one list: RFC 9110, 5.3 */
+                return;
             memcpy((char *)r->head + wanted[i].at, &value, sizeof value);
             r->hosts += wanted[i].at == offsetof(struct head, host);
             r->tokens += wanted[i].at == offsetof(struct head, token);

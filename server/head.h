@@ -21,6 +21,12 @@ struct head {
     enum crowding crowding; /* when the request came */
 };
 
+/*
+ * The path of a request's target; NULL stays. Of "http://localhost:8000/gpus", as a proxy is asked (RFC 9112, 3.2.2), what is asked is *ret_host, whatever
+ * Host says: it moves to where its slashes stood, and ends in a zero.
+ */
+const char *head_target(char *target, const char **ret_host);
+
 struct head_reading {
     struct head *head;   /* zero but for the path */
     bool is_old;         /* HTTP/1.0, which has no chunks (RFC 9112, 6.1) */

@@ -105,11 +105,12 @@ static size_t echoed_bytes(const struct head *head)
 static bool read_head(struct MHD_Connection *connection, struct exchange *x, const char *method, const char *version, const char *url,
                       struct head *ret)
 {
+    const char *asked = NULL;
     struct head_reading r = {.head = ret, .is_old = !strcmp(version, "HTTP/1.0"), .end = lines_stay ? x->uri_end : NULL};
     size_t cookies = 0;
     int lines;
 
-    *ret = (struct head){.path = url};
+    *ret = (struct head){.path = head_target((char *)(uintptr_t)url, &asked)}; /* it lies in the library's buffer, which is ours to read once */
     if (r.end) {
         r.hidden = version != r.end + 1;
         r.end = version + strlen(version);
@@ -119,6 +120,8 @@ static bool read_head(struct MHD_Connection *connection, struct exchange *x, con
     if (r.end && r.end[1])
         r.hidden = true;
     head_end(&r);
+    if (asked)
+        ret->host = asked;
     return !r.end || (size_t)(r.end - method) + (size_t)lines * POOL_LINE_BYTES + cookies + ANSWER_BYTES + echoed_bytes(ret) <= POOL_BYTES;
 }
 

@@ -219,6 +219,26 @@ class Messages(unittest.TestCase):
             self.assertEqual((status, json.loads(body)["code"], headers["accept-post"]), (415, "unsupported-media-type", "application/json"))
             self.assertIn("Content-Encoding", json.loads(body)["detail"])
         self.assertEqual(self.d.ask("POST", "/estimate", BODY, {"Content-Encoding": "Identity"})[0], 200)
+        for lines in (b"Content-Encoding: gzip\r\nContent-Encoding: identity\r\n", b"Content-Encoding: identity\r\nContent-Encoding: gzip\r\n"):
+            head = b"POST /estimate HTTP/1.1\r\nHost: localhost\r\n" + lines + b"Content-Length: 2\r\n\r\n{}"
+            self.assertEqual(self.d.raw(head).split(b" ")[1], b"415", lines)
+
+    def test_targets_as_a_proxy_is_asked(self):
+        """RFC 9112, 3.2.2: what the target names is asked, whatever Host says; it is held to the same list."""
+        def ask(target, host):
+            with self.d.connect() as s:
+                s.sendall(b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (target, host))
+                return read_answer(s)
+        plain = self.d.ask("GET", "/gpus?name=T4")
+        for target in (b"http://localhost/gpus?name=T4", b"HTTP://127.0.0.1:%d/gpus?name=T4" % self.d.port, b"https://localhost/gpus?name=T4"):
+            for host in (b"localhost", b"evil.example"):
+                got = ask(target, host)
+                self.assertEqual((got[0], got[2]), (200, plain[2]), (target, host))
+        self.assertEqual(ask(b"http://localhost", b"localhost")[0], 200)
+        for target in (b"http://evil.example/gpus", b"http://localhost@evil.example/gpus", b"http://localhost.evil.example/gpus"):
+            self.assertEqual(ask(target, b"localhost")[0], 421, target)
+        for target in (b"http:///gpus", b"ftp://localhost/gpus", b"http:/gpus"):
+            self.assertEqual(ask(target, b"localhost")[0], 404, target)
 
     def test_continue(self):
         done = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Expect: 100-continue", "-d", BODY,
