@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-enum { TEST_TIMEOUT_S = 60 };
-
 struct unit unit_begin(const char *name)
 {
     struct unit u = {suite_create(name), tcase_create(name)};

@@ -14,6 +14,8 @@
 #include <check.h>
 #include <stddef.h>
 
+enum { TEST_TIMEOUT_S = 60 }; /* of one run of a test; CK_DEFAULT_TIMEOUT sets another */
+
 struct unit {
     Suite *suite;
     TCase *tcase;

@@ -9,9 +9,11 @@
 #include "tests/support/unit.h"
 #include "tests/torture/fail.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TINY                                                                                                                                      \
     "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":128}"
@@ -119,6 +121,30 @@ static void arm(enum fail_kind kind, uint64_t at)
 {
     fail_control->of[kind].seen = 0;
     fail_control->of[kind].at = at;
+}
+
+/* libcheck ends a test that hangs without a word: this one says first where it was. */
+static const char *failing;
+static int failing_row;
+static volatile uint64_t failing_at;
+
+static void tell_where(int number)
+{
+    char text[160];
+    int n = snprintf(text, sizeof text, "\nit hangs: %s %d of row %d, %s %s\n", failing, (int)failing_at, failing_row, asked[failing_row].method,
+                     asked[failing_row].path);
+
+    (void)number;
+    (void)!write(2, text, (size_t)n);
+    _exit(1);
+}
+
+static void begin_row(const char *what, int row)
+{
+    failing = what;
+    failing_row = row;
+    (void)signal(SIGALRM, tell_where);
+    (void)alarm(TEST_TIMEOUT_S - 2);
 }
 
 /* --- the arena ------------------------------------------------------------------------------------------------------------------------ */
@@ -313,11 +339,13 @@ START_TEST(memory)
     int64_t held;
 
     block = malloc(ROOM);
+    begin_row("allocation", _i);
     (void)answer(_i);
     whole = keep(answer(_i));
     for (k = n = 1; n >= k; k++) {
         struct api_response r;
 
+        failing_at = k;
         held = fail_control->blocks;
         arm(FAIL_MEMORY, k);
         r = answer(_i);
@@ -348,6 +376,7 @@ static void fill(int i, bool forever)
     uint64_t n = 1;
 
     block = malloc(ROOM);
+    begin_row(forever ? "push, and each after it," : "push", i);
     push_at = 0;
     whole = keep(answer(i));
     push_forever = forever;
@@ -355,6 +384,7 @@ static void fill(int i, bool forever)
         int64_t held = fail_control->blocks;
         struct api_response r;
 
+        failing_at = k;
         pushes = 0;
         push_at = k;
         r = answer(i);
