@@ -15,6 +15,7 @@
  * Errors    too small an arena is ERR_NOMEM from torch_alloc_new(). After that the builder is sticky: when the blocks run out
  *           (ERR_NOMEM) or a handle is misused (ERR_INTERNAL) nothing moves any more, and torch_alloc_status() says why.
  *           A device without room is a result (stats.oom), not an error.
+ * Budget    of that arena: whoever plays births and deaths counts them; long lists that are looked through for one of them are counted here (ERR_BUDGET).
  * Owner     all state lives in the arena given to torch_alloc_new().
  * Threads   pure; one arena, one thread.
  */

@@ -92,6 +92,8 @@ struct torch_alloc {
     uint64_t capacity_bytes;
     uint32_t n_live, n_blocks;
     uint32_t spare, fresh; /* nodes given back; first node never used */
+    uint64_t looks, looks_paid; /* at blocks in a row, so far; those that births and the budget paid for */
+    struct budget *budget;
     bool expandable;
     enum torch_lag lag;
     const struct torch_alloc_watch *watch;
@@ -108,6 +110,16 @@ static inline void alloc_tell(const struct torch_alloc *t, bool taken, uint64_t 
 {
     if (t->watch)
         t->watch->segment(t->watch->of, taken, alloc_address(t, at, stream, small), bytes, stream, small);
+}
+
+/* So many blocks of a list were looked at: beyond LOOKS a birth they are work of the budget's. Of traced steps the most were 52. */
+enum { LOOKS = 256 };
+void alloc_pay(struct torch_alloc *t);
+static inline void alloc_look(struct torch_alloc *t, uint32_t n)
+{
+    t->looks += n;
+    if (t->looks > t->looks_paid)
+        alloc_pay(t);
 }
 
 uint32_t alloc_grow(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want); /* a cached block that has room, or NO_NODE */

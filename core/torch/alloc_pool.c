@@ -71,17 +71,19 @@ static uint32_t add_segment(struct torch_alloc *t, struct pool *p, uint8_t strea
 
 /* find_expandable_block(): the lowest hole that has room together with the cached block below it and all that is free above it.
  * Returns where that begins; the hole at the end of the segment always has room. */
-static uint32_t find_gap(const struct torch_alloc *t, const struct pool *p, uint8_t stream, uint64_t want)
+static uint32_t find_gap(struct torch_alloc *t, const struct pool *p, uint8_t stream, uint64_t want)
 {
     uint32_t i = rows_find(&p->holes, (struct row){fit_of(stream, 0), 0});
 
-    for (; i < p->holes.n && row_is_of(p->holes.rows[i], stream); i++) {
+    for (; i < p->holes.n && row_is_of(p->holes.rows[i], stream) && !t->rc; i++) {
         uint32_t hole = row_block(p->holes.rows[i]), prev = t->blocks[hole].prev;
         uint32_t first = cached(t, prev) ? prev : hole;
         uint64_t have = 0;
+        uint32_t n = 1;
 
-        for (uint32_t b = first; b && t->blocks[b].free && have < want; b = t->blocks[b].next)
+        for (uint32_t b = first; b && t->blocks[b].free && have < want; b = t->blocks[b].next, n++)
             have += t->blocks[b].bytes;
+        alloc_look(t, n);
         if (have >= want)
             return first;
     }
@@ -168,6 +170,7 @@ void alloc_release(struct torch_alloc *t, struct pool *p)
 {
     struct shelves *s = &p->free;
 
+    alloc_look(t, t->expandable ? t->fresh : s->n_filled);
     if (t->expandable) {
         for (uint32_t stream = 0; stream < TORCH_ALLOC_STREAMS; stream++)
             unmap_stream(t, p, p->first[stream]);

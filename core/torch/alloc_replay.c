@@ -1,6 +1,8 @@
 /* alloc_replay.c - see alloc.h. Function names in comments are those of c10/cuda/CUDACachingAllocator.cpp. */
 #include "torch/alloc_inside.h"
 
+#include "base/budget.h"
+
 #include <math.h>
 
 /* kMinBlockSize */
@@ -70,12 +72,22 @@ static void block_free(struct torch_alloc *t, uint32_t b)
     cache(t, t->blocks[b].small ? &t->small : &t->large, b);
 }
 
+enum { PAID_AT_ONCE = 1 << 16, LOOKS_OF_EVENT = 64 };
+
+void alloc_pay(struct torch_alloc *t)
+{
+    t->looks_paid += PAID_AT_ONCE;
+    if (!budget_spend(t->budget, PAID_AT_ONCE / LOOKS_OF_EVENT) && !t->rc)
+        t->rc = ERR_BUDGET;
+}
+
 static void process_until(struct torch_alloc *t, double now_s)
 {
     uint32_t kept = 0;
 
     if (t->first_s > now_s)
         return;
+    alloc_look(t, t->n_waiting);
     t->first_s = INFINITY;
     for (uint32_t i = 0; i < t->n_waiting; i++) {
         if (t->until_s[i] <= now_s) {
@@ -130,6 +142,7 @@ bool torch_alloc_take(struct torch_alloc *t, uint32_t handle, uint64_t bytes, un
 {
     if (!may_be_born(t, handle, stream))
         return false;
+    t->looks_paid += LOOKS;
     process_events(t);
     if (bytes > ALLOC_SEGMENT_MAX_BYTES) {
         t->stats.oom = true;
@@ -281,6 +294,8 @@ uint64_t torch_alloc_active_bytes(const struct torch_alloc *t)
 
 enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err)
 {
+    if (t->rc == ERR_BUDGET)
+        return budget_status(t->budget, err);
     if (t->rc == ERR_NOMEM)
         return err_set(err, ERR_NOMEM, "", "the allocator model has no more than %u blocks", (unsigned)t->n_blocks);
     if (t->rc)
@@ -305,6 +320,7 @@ enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options 
         return err_set(err, ERR_NOMEM, "", "no room for the allocator model");
     t->n_blocks = (uint32_t)blocks;
     t->n_live = options->max_live;
+    t->budget = a->budget;
     t->capacity_bytes = options->capacity_bytes;
     t->expandable = options->expandable;
     t->lag = options->lag;

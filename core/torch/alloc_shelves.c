@@ -121,12 +121,13 @@ uint32_t shelf_make(struct shelves *s, uint64_t fit)
 void shelf_insert(struct torch_alloc *t, struct shelf *h, uint32_t b)
 {
     uint64_t at = t->blocks[b].at;
-    uint32_t above = h->near;
+    uint32_t above = h->near, n = 0;
 
-    while (t->blocks[above].at > at && t->blocks[t->blocks[above].below].at > at)
+    for (; t->blocks[above].at > at && t->blocks[t->blocks[above].below].at > at; n++)
         above = t->blocks[above].below;
-    while (t->blocks[above].at < at)
+    for (; t->blocks[above].at < at; n++)
         above = t->blocks[above].above;
+    alloc_look(t, n);
     t->blocks[b].above = above;
     t->blocks[b].below = t->blocks[above].below;
     t->blocks[t->blocks[above].below].above = b;

@@ -1,4 +1,5 @@
 /* core/torch/alloc: PyTorch's caching allocator, rule by rule, against tapes of the real one, and by its laws. */
+#include "base/budget.h"
 #include "tests/support/alloc_tape.h"
 #include "tests/support/unit.h"
 
@@ -509,6 +510,46 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
+/* Thousands of blocks wait, one of which passes at each birth: all of them are looked at each time. */
+static enum err_code look_at_many(struct budget *budget, uint32_t births)
+{
+    enum { WAIT = 3000 };
+    struct torch_alloc_options o = {.max_live = WAIT + 1, .lag = TORCH_LAG_TIMED};
+    struct torch_alloc *t = NULL;
+    struct arena a;
+    struct err err = {0};
+
+    arena_init(&a, block, sizeof block);
+    a.budget = budget;
+    ck_assert_int_eq(torch_alloc_new(&a, &o, &t, &err), ERR_OK);
+    for (uint32_t i = 0; i < WAIT; i++)
+        ck_assert(torch_alloc_take(t, i, 512, 0));
+    for (uint32_t i = 0; i < WAIT; i++) {
+        torch_alloc_cross(t, i);
+        torch_alloc_give_until(t, i, 1 + i);
+    }
+    for (uint32_t i = 0; i < births; i++) {
+        torch_alloc_time(t, 1 + i);
+        if (!torch_alloc_take(t, WAIT, 512, 0))
+            break;
+        torch_alloc_give(t, WAIT);
+    }
+    return torch_alloc_status(t, &err);
+}
+
+START_TEST(counts_what_it_looks_at)
+{
+    struct budget few = {.limit_events = 4096}, enough = {.limit_events = 1000000}, none = {.limit_events = 1000000};
+
+    ck_assert_int_eq(look_at_many(NULL, 2000), ERR_OK);
+    ck_assert_int_eq(look_at_many(&none, 10), ERR_OK);
+    ck_assert_uint_eq(none.events, 0);
+    ck_assert_int_eq(look_at_many(&enough, 2000), ERR_OK);
+    ck_assert_uint_gt(enough.events, 4096);
+    ck_assert_int_eq(look_at_many(&few, 2000), ERR_BUDGET);
+}
+END_TEST
+
 START_TEST(says_when_it_is_misused)
 {
     struct torch_alloc *t = alloc_new((struct torch_alloc_options){.max_live = 4});
@@ -538,5 +579,6 @@ UNIT_TESTS("torch/alloc",
     unit_rows(a_visit_is_a_birth_and_a_death, life);
     unit_test(survives_any_number_of_blocks);
     unit_test(survives_any_arena_size);
+    unit_test(counts_what_it_looks_at);
     unit_test(says_when_it_is_misused);
 )
