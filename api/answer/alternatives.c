@@ -11,6 +11,8 @@ static const char *const nvidia[] = {"RTX 3060",      "RTX 4060 Ti 16GB", "RTX 4
                                      "A100-80GB SXM", "H200 SXM",         "B200 SXM", "B300 SXM"};
 static const char *const amd[] = {"RX 7900 XTX", "MI250X (per GCD)", "MI300X"};
 
+_Static_assert(sizeof nvidia / sizeof *nvidia <= LADDER && sizeof amd / sizeof *amd <= LADDER, "the ladder has room");
+
 enum { NODE = 8, DOUBLINGS = 3, NODES = 4 }; /* GPUs that a node has at most; times more of the same; nodes of the largest: 1, 2, 4, 8 */
 
 static const double LARGER = 1.1; /* less is the same size with another name */
@@ -61,63 +63,63 @@ static bool more_of_the_same(const struct estimate *e, uint32_t i, struct plan_a
     return true;
 }
 
-static bool larger(const struct estimate *e, uint32_t i, struct plan_alternative *ret)
+static void find_larger(struct estimate *e)
 {
-    const struct plan_question *q = &e->question;
-    const char *const *names = is_amd(e) ? amd : nvidia;
-    size_t n = is_amd(e) ? sizeof amd / sizeof *amd : sizeof nvidia / sizeof *nvidia;
+    struct ladder *l = &e->ladder;
+    const char *const *names;
+    size_t n;
 
+    if (l->is_known)
+        return;
+    l->is_known = true;
+    l->is_amd = is_amd(e);
+    names = l->is_amd ? amd : nvidia;
+    n = l->is_amd ? sizeof amd / sizeof *amd : sizeof nvidia / sizeof *nvidia;
     for (size_t k = 0; k < n; k++) {
         const struct gpu *gpu = gpu_find(names[k]);
         struct gpu_notes notes = {0};
+        struct device device;
 
-        if (!gpu || (double)gpu->usable_bytes < LARGER * (double)q->capacity_bytes || i-- > 0)
+        if (!gpu || (double)gpu->usable_bytes < LARGER * (double)e->question.capacity_bytes)
             continue;
-        *ret = (struct plan_alternative){.gpu = gpu->name, .gpus = q->gpus, .gpus_per_node = q->gpus_per_node};
-        if (!gpu_device(gpu, &ret->device, &notes))
-            return false;
-        ret->capacity_bytes = ret->device.usable_bytes;
-        take_system(e, gpu, ret);
-        return true;
+        if (!gpu_device(gpu, &device, &notes)) /* the ladder ends there */
+            return;
+        l->gpu[l->n++] = gpu;
     }
-    return false;
 }
 
-/* What data centres have: nodes of eight, once one of the larger GPUs, then more. */
-static bool nodes_of_the_largest(const struct estimate *e, uint32_t i, struct plan_alternative *ret)
+static bool take_gpu(const struct estimate *e, const struct gpu *gpu, struct plan_alternative *ret)
 {
-    const struct gpu *gpu = gpu_find(is_amd(e) ? "MI300X" : "H200 SXM");
     struct gpu_notes notes = {0};
 
-    if (i >= NODES || !gpu)
-        return false;
-    *ret = (struct plan_alternative){.gpu = gpu->name, .gpus = (uint32_t)NODE << i, .gpus_per_node = NODE, .at_any_rate = true};
     if (!gpu_device(gpu, &ret->device, &notes))
         return false;
+    ret->gpu = gpu->name;
     ret->capacity_bytes = ret->device.usable_bytes;
     take_system(e, gpu, ret);
     return true;
 }
 
-static uint32_t count_larger(const struct estimate *e)
+/* What data centres have: nodes of eight, once one of the larger GPUs, then more. */
+static bool nodes_of_the_largest(const struct estimate *e, uint32_t i, struct plan_alternative *ret)
 {
-    struct plan_alternative unused;
-    uint32_t n = 0;
+    const struct gpu *gpu = i < NODES ? gpu_find(e->ladder.is_amd ? "MI300X" : "H200 SXM") : NULL;
 
-    while (larger(e, n, &unused))
-        n++;
-    return n;
+    *ret = (struct plan_alternative){.gpus = (uint32_t)NODE << i, .gpus_per_node = NODE, .at_any_rate = true};
+    return gpu && take_gpu(e, gpu, ret);
 }
 
 bool alternative_cluster(void *of, uint32_t i, struct plan_alternative *ret)
 {
-    const struct estimate *e = of;
-    uint32_t n;
+    struct estimate *e = of;
+    const struct plan_question *q = &e->question;
 
     if (i < DOUBLINGS)
         return more_of_the_same(e, i, ret);
-    if (larger(e, i - DOUBLINGS, ret))
-        return true;
-    n = count_larger(e);
-    return nodes_of_the_largest(e, i - DOUBLINGS - n, ret);
+    find_larger(e);
+    i -= DOUBLINGS;
+    if (i >= e->ladder.n)
+        return nodes_of_the_largest(e, i - e->ladder.n, ret);
+    *ret = (struct plan_alternative){.gpus = q->gpus, .gpus_per_node = q->gpus_per_node};
+    return take_gpu(e, e->ladder.gpu[i], ret);
 }

@@ -58,6 +58,14 @@ struct origins {
 };
 const char *origin_of(const struct origins *o, const void *slot); /* NULL: the request itself */
 
+/* GPUs of the vendor that are larger than those asked, of rising memory. */
+enum { LADDER = 12 };
+struct ladder {
+    bool is_known, is_amd;
+    uint32_t n;
+    const struct gpu *gpu[LADDER];
+};
+
 struct estimate {
     struct call *call;
     const struct shape *shape;
@@ -79,6 +87,7 @@ struct estimate {
     struct stack stack; /* complete, as asked */
     struct perf_system system;
     struct plan_question question;
+    struct ladder ladder; /* alternatives.c */
     struct plan_answer answer;
     struct inventory inventory; /* of the first modelled candidate */
     struct llmem_answer baseline;
