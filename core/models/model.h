@@ -95,6 +95,7 @@ struct model {
     struct module *embeddings;    /* get_input_embeddings() */
     void *parts;                  /* the program's own */
     uint64_t identity;            /* among those whose layers' forwards are heard; 0: its own are not */
+    unsigned capability;          /* ten times the device's; 0: there is none */
     bool by_hand;                 /* nothing is asked that was heard before */
     uint32_t n_layers;
     uint32_t first_layer, end_layer; /* of a pipeline stage: stage.h */

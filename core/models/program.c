@@ -709,6 +709,7 @@ static void make(struct model *m, const struct frozen *frozen, struct arena *apa
         return;
     m->outputs_end = outputs_end;
     p->n.layers_wrapped = m->layers_wrapped;
+    p->n.capability = m->capability;
     if (program_make(p, m, m->source))
         hear(p, m);
     else if (!t->error.code)

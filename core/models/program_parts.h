@@ -29,6 +29,7 @@ struct program_ready {
     struct arena arena;
     struct quirks q;     /* modules read them when they are imported */
     bool layers_wrapped; /* and this */
+    unsigned capability; /* and this, where the files are a stranger's: ours do not ask when they are imported */
     const struct frozen *frozen;
     enum { READY_NOT, READY_KEPT, READY_NEVER } state;
     bool used;

@@ -40,6 +40,7 @@ struct making {
     const struct program_source *from;
     const struct quirks *q;
     bool layers_wrapped;
+    unsigned capability;
 };
 
 /* The program with its modules imported. */
@@ -58,6 +59,7 @@ static struct script *import_all(void *of, struct arena *arena, struct arena *ap
         natives_begin(&p->n, p->s, apart, m->q, &err))
         return NULL;
     p->n.layers_wrapped = m->layers_wrapped;
+    p->n.capability = m->capability;
     if (!sv_ok(program_classes(p, m->from, &config_class)))
         return NULL;
     return natives_sleep(&p->n) ? p->s : NULL;
@@ -161,10 +163,15 @@ static void to_shelf(struct program_shelf *s, const struct shelf_key *key, const
 }
 
 /* -------------------------------------------------------------------------------------------------------------------- */
+static unsigned capability_of(const struct model *m)
+{
+    return program_is_of_files(m->source) ? m->capability : 0;
+}
+
 static const struct frozen *import_once(struct model *m)
 {
     struct program_ready *r = m->source->ready;
-    struct making making = {m->source, m->q, m->layers_wrapped};
+    struct making making = {m->source, m->q, m->layers_wrapped, capability_of(m)};
     struct arena *arena = m->tree.arena;
     uint64_t before = arena->budget ? arena->budget->events : 0;
     const struct frozen *frozen = NULL;
@@ -188,10 +195,12 @@ const struct frozen *program_imported(struct model *m)
 
     if (!r || r->state == READY_NEVER)
         return NULL;
-    if (r->state == READY_KEPT && !memcmp(&r->q, m->q, sizeof r->q) && r->layers_wrapped == m->layers_wrapped)
+    if (r->state == READY_KEPT && !memcmp(&r->q, m->q, sizeof r->q) && r->layers_wrapped == m->layers_wrapped &&
+        r->capability == capability_of(m))
         return r->frozen;
     r->q = *m->q;
     r->layers_wrapped = m->layers_wrapped;
+    r->capability = capability_of(m);
     r->frozen = import_once(m);
     r->state = r->frozen ? READY_KEPT : READY_NEVER;
     r->used = r->frozen;

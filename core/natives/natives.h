@@ -30,6 +30,7 @@ struct natives {
     struct module *embeddings; /* get_input_embeddings(); NULL: nobody asks */
     bool embeddings_require_grad;
     bool layers_wrapped; /* each layer stands in a module of the method's: the caller says so */
+    unsigned capability; /* ten times the device's, where that is known before there is a run; 0: an A100's is told */
     enum dtype
         default_dtype; /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
     bool making;    /* __init__ runs */

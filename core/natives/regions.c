@@ -433,6 +433,30 @@ static sv take_cublas_workspace(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
+/* mm(a, b, out=), addmm(out, a, b, out=): nothing is born but cuBLAS's workspace */
+static sv f_product_into(struct script *s, const struct script_args *a)
+{
+    struct tensor *out = need_tensor(s, a->v[0], "out"), *x = out ? need_tensor(s, a->v[1], "mat1") : NULL,
+                  *y = x ? need_tensor(s, a->v[2], "mat2") : NULL;
+
+    if (!y)
+        return sv_null();
+    if (shape_of(out)->requires_grad || shape_of(x)->ndim != 2 || shape_of(y)->ndim != 2)
+        return script_leave(s, "a product written into a tensor that wants a gradient, or but of matrices");
+    mm_into(out->run, a->def->data ? OP_ADDMM : OP_MM, value_in(out), value_in(x), value_in(y));
+    return run_dead(out->run) ? run_failed(s, out->run) : sv_keep(a->v[0]);
+}
+
+static sv device_capability(struct script *s, const struct script_args *a)
+{
+    const struct natives *n = natives_of(s);
+    unsigned known = n->run ? 10 * n->run->device.cc_major + n->run->device.cc_minor : n->capability;
+
+    (void)a;
+    known = known ? known : 80;
+    return tuple_new(s, 2, (sv[]){sv_int(known / 10), sv_int(known % 10)});
+}
+
 /* How many elements of a mask are not zero, where it is known. */
 static sv count_ones(struct script *s, const struct script_args *a)
 {
@@ -447,6 +471,10 @@ static sv count_ones(struct script *s, const struct script_args *a)
 #define OF_RELEASE(name, row) {name, of_release, "", (uint32_t)offsetof(struct quirks, row), NATIVE_PLAIN}
 static const struct script_native switch_functions[] = {{"cublas_workspace", take_cublas_workspace, "", 0, NATIVE_PLAIN},
                                                         {"true_count", count_ones, "mask", 0, NATIVE_PLAIN},
+                                                        {"mm_into", f_product_into, "out, mat1, mat2, /", 0, NATIVE_PLAIN},
+                                                        {"addmm_into", f_product_into, "out, mat1, mat2, /", 1, NATIVE_PLAIN},
+                                                        {"device_capability", device_capability, "", 0, NATIVE_PLAIN},
+                                                        OF_RELEASE("emulates_bf16", emulates_bf16),
                                                         OF_RELEASE("einsum_swaps", einsum_swaps_operands),
                                                         OF_RELEASE("compares_first", extreme_compares_first),
                                                         OF_RELEASE("rms_norm_widens", rms_norm_widens),

@@ -99,20 +99,6 @@ static sv next_power_of_2(struct script *s, const struct script_args *a)
     return sv_int(p);
 }
 
-/* mm(a, b, out=), addmm(out, a, b, out=): nothing is born but cuBLAS's workspace */
-static sv f_product_into(struct script *s, const struct script_args *a)
-{
-    struct tensor *out = need_tensor(s, a->v[0], "out"), *x = out ? need_tensor(s, a->v[1], "mat1") : NULL,
-                  *y = x ? need_tensor(s, a->v[2], "mat2") : NULL;
-
-    if (!y)
-        return sv_null();
-    if (shape_of(out)->requires_grad || shape_of(x)->ndim != 2 || shape_of(y)->ndim != 2)
-        return script_leave(s, "a product written into a tensor that wants a gradient, or but of matrices");
-    mm_into(out->run, a->def->data ? OP_ADDMM : OP_MM, value_in(out), value_in(x), value_in(y));
-    return run_dead(out->run) ? run_failed(s, out->run) : sv_keep(a->v[0]);
-}
-
 static const struct script_native functions[] = {
     {"attend", attend, "query, key, causal, backward, /", 0, NATIVE_PLAIN},
     {"launch", launch_kernel, "reads, writes, /", 0, NATIVE_PLAIN},
@@ -120,8 +106,6 @@ static const struct script_native functions[] = {
     {"shared_memory", shared_memory, "", 0, NATIVE_PLAIN},
     {"cdiv", cdiv, "x, y, /", 0, NATIVE_PLAIN},
     {"next_power_of_2", next_power_of_2, "n, /", 0, NATIVE_PLAIN},
-    {"mm_into", f_product_into, "out, mat1, mat2, /", 0, NATIVE_PLAIN},
-    {"addmm_into", f_product_into, "out, mat1, mat2, /", 1, NATIVE_PLAIN},
     {0},
 };
 const struct script_module triton_module = {.name = "triton", .functions = functions};

@@ -211,6 +211,7 @@ struct step {
     bool find_unused_parameters; /* of DistributedDataParallel: what the Trainer sets */
     bool autocast;               /* around the model's forward */
     enum flash_kernel flash;
+    unsigned capability; /* ten times the device's: code may ask for it before there is a run */
     struct quirks quirks;
 };
 

@@ -770,6 +770,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (s.r.tuning != TUNING_FULL && arch->never_adapts) /* peft/peft_model.py, PeftModelForCausalLM.__init__ */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
                        "the model's class has no prepare_inputs_for_generation, which peft asks for: derive it from GenerationMixin");
+    s.capability = 10 * device->cc_major + device->cc_minor;
     s.quirks = quirks_for(&asked->stack, arch->model_type);
     rc = resolve_stage(&s.r, &c);
     if (!rc)

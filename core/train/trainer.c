@@ -346,6 +346,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE && !keeps_by_unread_list(s);
     m->checkpoint_every = s->checkpoint_kind == CHECKPOINT_SECOND ? 2 : 1;
     m->layers_wrapped = method_is_fsdp1(s->method);
+    m->capability = step->capability;
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = m->checkpointing && wants_inputs(s, &step->quirks);

@@ -63,6 +63,20 @@ class Modeling(unittest.TestCase):
                     self.assertTrue(where.get("construct") or "/" in where.get("pointer", ""), where)
         self.assertEqual(self.post(request())[0], 200)
 
+    def test_the_gpu_that_is_asked_about_is_the_one_that_files_see(self):
+        """When they are imported, when the model is made, and in a step; and of an operator that is registered, and called by its name."""
+        old = "if torch.cuda.get_device_capability() < (8, 0): raise ValueError('old')"
+        named = "torch.library.custom_op('a::twice', lambda x, n: x * n, mutates_args=(), schema='(Tensor x, int n) -> Tensor')\n" \
+                "torch.library.register_autograd('a::twice', lambda ctx, g: (g * 2, None))"
+        for says in (dict(top=old), dict(init=old), dict(fwd=old)):
+            for gpu, wanted in (("A100-80GB", "fits"), ("T4", "modeling-raised")):
+                with self.subTest(says=says, gpu=gpu):
+                    status, answer, _ = self.post({**request(**says), "cluster": {"gpu": gpu}})
+                    reason = (answer["candidates"][0].get("reason") or {}) if status == 200 else {}
+                    self.assertEqual(answer["code"] if status != 200 else reason.get("code", "fits"), wanted, answer)
+        status, answer, _ = self.post(request(top=named, fwd="x = torch.ops.a.twice(x, n=2)"))
+        self.assertEqual((status, answer["candidates"][0].get("reason")), (200, None), answer)
+
     def test_what_is_repeated_is_paid_for(self):
         """A million events are some 80 ms of a core: nothing that a file may do takes long beside what it is charged for."""
         d = Daemon("--offline", "--log", "none", "--threads", "1", "--work-budget", "1000000")

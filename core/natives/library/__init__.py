@@ -3,11 +3,11 @@ from json import _Refused
 from math import e, inf, nan, pi
 
 from _script import import_by_name, leave
-from torch._switches import einsum_swaps, mapped
+from torch._switches import einsum_swaps, mapped, mm_into
 
 contiguous_format, preserve_format, legacy_contiguous_format = "contiguous_format", "preserve_format", "legacy_contiguous_format"
 _modules = ("nn", "autograd", "utils", "linalg", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version",
-            "fx", "overrides", "onnx", "_C", "distributions", "optim", "func", "fft", "special")
+            "fx", "overrides", "onnx", "_C", "distributions", "optim", "func", "fft", "special", "ops")
 
 
 def _more():
@@ -372,10 +372,16 @@ def diag(input, diagonal=0):
     return empty(sizes, dtype=input.dtype, device=input.device)
 
 
-def mm(input, mat2):
+def mm(input, mat2, *, out=None):
     if input.dim() != 2 or mat2.dim() != 2:
         raise RuntimeError("self must be a matrix" if input.dim() != 2 else "mat2 must be a matrix")
-    return input @ mat2
+    if out is None:
+        return input @ mat2
+    if is_grad_enabled() and (input.requires_grad or mat2.requires_grad or out.requires_grad):
+        raise RuntimeError("mm(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if out.shape != (input.shape[0], mat2.shape[1]) or out.dtype != input.dtype:
+        leave("torch.mm() into a tensor of another shape or dtype")
+    return mm_into(out, input, mat2)
 
 
 def t(input):

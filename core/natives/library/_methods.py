@@ -3,7 +3,8 @@ from torch import bernoulli, eq, flip, float64, ge, greater, greater_equal, gt, 
 from torch import nonzero, not_equal, outer, roll, true_divide
 from torch import absolute, divide, multiply, subtract  # noqa: F401: other names
 from math import inf
-from torch import empty_like as _empty_like, mm as _mm, tensor as _tensor, where as _where
+from torch import empty_like as _empty_like, is_grad_enabled as _is_grad_enabled, mm as _mm, tensor as _tensor, where as _where
+from torch._switches import addmm_into as _addmm_into
 from _script import import_by_name, leave
 
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc",
@@ -166,6 +167,13 @@ def is_complex(self):
 
 def mm(self, mat2):
     return _mm(self, mat2)
+
+
+def addmm_(self, mat1, mat2, *, beta=1, alpha=1):
+    """LinearAlgebra.cpp: one product, written where the matrix stands"""
+    if _is_grad_enabled() and (self.requires_grad or mat1.requires_grad or mat2.requires_grad):
+        leave("addmm_() where a gradient passes")
+    return _addmm_into(self, mat1, mat2)
 
 
 def where(self, condition, other):

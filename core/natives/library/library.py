@@ -20,10 +20,13 @@ class _CustomOp:
     def __init__(self, name, fn):
         self._name, self._fn, self._function = name, fn, None
 
-    def __call__(self, *args):
-        if not (is_grad_enabled() and any(is_tensor(a) and a.requires_grad for a in args)):
+    def __call__(self, *args, **kwargs):
+        if not (is_grad_enabled() and any(is_tensor(a) and a.requires_grad for a in (*args, *kwargs.values()))):
             with no_grad():
-                return self._fn(*args)
+                return self._fn(*args, **kwargs)
+        if len(kwargs) > 1:
+            leave(f"the operator {self._name} by several keywords where a gradient passes")
+        args = (*args, *kwargs.values())
         if self._function is None:
             leave(f"the operator {self._name} where a gradient passes: it has no autograd formula")
         return self._function.apply(*args)
@@ -48,8 +51,18 @@ class _CustomOp:
         self._function = Generated
 
 
+_ops = {}  # those that are called by name: torch.ops.NAMESPACE.NAME
+
+
 def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, **kwargs):
-    return _CustomOp(name, fn) if fn is not None else lambda fn: _CustomOp(name, fn)
+    if fn is None:
+        return lambda fn: custom_op(name, fn)
+    _ops[name] = op = _CustomOp(name, fn)
+    return op
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    (_ops[op] if isinstance(op, str) else op).register_autograd(backward, setup_context=setup_context)
 
 
 def register_fake(op, func=None, /, **kwargs):
@@ -57,4 +70,4 @@ def register_fake(op, func=None, /, **kwargs):
 
 
 impl = impl_abstract = register_kernel = register_fake
-register_autograd = define = _nothing
+define = _nothing

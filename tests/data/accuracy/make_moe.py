@@ -51,6 +51,8 @@ OPTIONS = {
     "aux-mixed-ckpt-pad": dict(seq_len=512, micro_batch_size=2, precision="bf16-mixed", gradient_checkpointing=True, padded=True,
                                output_router_logits=True),
     "long": dict(seq_len=5000, micro_batch_size=1, gradient_checkpointing=True),
+    "half": dict(seq_len=512, micro_batch_size=2, precision="fp16-mixed"),
+    "half-lora": dict(seq_len=512, micro_batch_size=2, precision="fp16-mixed", **LORA),
     "sgd-accum": dict(seq_len=512, micro_batch_size=2, optimizer="sgd", gradient_accumulation_steps=2),
 }
 FEW = ("full", "lora", "mixed-ckpt-pad")
@@ -71,6 +73,10 @@ EARLIER = {  # releases of transformers 5 in which experts' rows are ordered and
 }
 
 
+TURING = ("qwen3_moe/half", "qwen3_moe/half-lora", "mixtral/half-lora", "gpt_oss/half")  # grouped products are a loop there
+T4 = {"NULLCUDA_CC": "75", "NULLCUDA_SMS": "40", "NULLCUDA_TPM": "1024", "NULLCUDA_BPM": "16"}
+
+
 def config_of(configs, name, over):
     made = {}
     if name:
@@ -88,11 +94,11 @@ def small(kind, which, configs):
     return config_of(configs, SMALL[kind][0], {**SMALL[kind][1], **over}), options
 
 
-def request_of(config, options, used, release=None):
+def request_of(config, options, used, release=None, gpu="A100-80GB"):
     precision = "bf16-autocast" if options.get("weights_dtype") == "bf16" else options["precision"]
     training = {"methods": "single", "optimizer": "adamw_torch", "gradient_checkpointing": False, "loss": "hf", "padded": False,
                 **{k: v for k, v in options.items() if k != "weights_dtype"}, "precision": precision, "attention": used}
-    return {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": STACK | ({"transformers": release} if release else {}), "config": config}
+    return {"cluster": {"gpu": gpu}, "training": training, "stack": STACK | ({"transformers": release} if release else {}), "config": config}
 
 
 def row_of(name, request, result):
@@ -101,18 +107,18 @@ def row_of(name, request, result):
             **{k: result[k] for k in FIGURES if k in result}}
 
 
-def row_text(kind, which, release, config, options, result):
-    request = request_of(config, options, result.get("attention_used") or options.get("attention", "sdpa"), release and release.rsplit(".", 1)[0])
-    name = "moe/%s/%s" % (kind, which) + ("/" + release if release else "")
+def row_text(kind, which, release, config, options, result, gpu="A100-80GB"):
+    request = request_of(config, options, result.get("attention_used") or options.get("attention", "sdpa"), release and release.rsplit(".", 1)[0], gpu)
+    name = "moe/%s/%s" % (kind, which) + ("/" + release if release else "") + ("/" + gpu if gpu == "T4" else "")
     return json.dumps(row_of(name, request, result), separators=(",", ":")) + "\n"
 
 
-def trace(python, oracle, config, options, package=None):
+def trace(python, oracle, config, options, package=None, device={}):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(config, f)
         f.flush()
         told = subprocess.run([python, "trace.py", "--config", f.name, "--options", json.dumps(options)], cwd=oracle, stdout=subprocess.PIPE, check=True,
-                              env=os.environ | ({"PYTHONPATH": package} if package else {}))
+                              env=os.environ | ({"PYTHONPATH": package} if package else {}) | device)
     return json.loads(told.stdout[told.stdout.index(b"{"):])
 
 
@@ -130,6 +136,9 @@ def main():
             config, options = small(kind, which, configs)
             result = trace(python, oracle, config, options, release and os.path.join(releases, release))
             out.write(row_text(kind, which, release, config, options, result))
+        for kind, which in (name.split("/") for name in TURING):
+            config, options = small(kind, which, configs)
+            out.write(row_text(kind, which, None, config, options, trace(python, oracle, config, options, device=T4), "T4"))
 
 
 if __name__ == "__main__":

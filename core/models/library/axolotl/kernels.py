@@ -10,7 +10,8 @@ from transformers.models.llama.modeling_llama import LlamaAttention
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextAttention
 from transformers.releases import refuse
-from triton import addmm_into, launch
+from torch._switches import addmm_into
+from triton import launch
 
 POINTER = "/training/lora/kernels"
 

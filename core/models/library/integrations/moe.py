@@ -1,12 +1,54 @@
 """Experts as grouped products, integrations/moe of transformers 5: tokens sorted by expert, one product for all of them."""
 import torch
 
+from transformers.releases import quirks
 from transformers.utils.generic import GeneralInterface
+
+
+@torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+def looped(x, weight, offsets):
+    """A product an expert, where the GPU has no grouped ones."""
+    out = torch.zeros(x.size(0), weight.size(2), device=x.device, dtype=x.dtype)
+    start = 0
+    for expert, end in enumerate(offsets.tolist()):
+        if start < end:
+            torch.mm(x[start:end], weight[expert], out=out[start:end])
+        start = end
+    return out
+
+
+@torch.library.custom_op("transformers::grouped_mm_fallback_backward", mutates_args=())
+def looped_backward(x, weight, offsets, grad):
+    grad_x, grad_weight = torch.zeros_like(x), torch.zeros_like(weight)
+    start = 0
+    for expert, end in enumerate(offsets.tolist()):
+        if start < end:
+            torch.mm(grad[start:end], weight[expert].T, out=grad_x[start:end])
+            torch.mm(x[start:end].T, grad[start:end], out=grad_weight[expert])
+        start = end
+    return grad_x, grad_weight
+
+
+def keep(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0], inputs[1])
+    ctx.offs = inputs[2]
+
+
+def backward(ctx, grad):
+    x, weight = ctx.saved_tensors
+    grad_x, grad_weight = looped_backward(x, weight, ctx.offs, grad)
+    return grad_x, grad_weight, None
+
+
+looped.register_autograd(backward, setup_context=keep)
 
 
 def grouped_linear(x, weight, offsets, bias=None, is_transposed=False):
     weight = weight if is_transposed else weight.transpose(-2, -1)
-    out = torch.nn.functional.grouped_mm(x.to(weight.dtype), weight, offs=offsets)
+    if quirks.experts_fall_back and torch.cuda.get_device_capability() < (8, 0):
+        out = looped(x.to(weight.dtype), weight, offsets)
+    else:
+        out = torch.nn.functional.grouped_mm(x.to(weight.dtype), weight, offs=offsets)
     if bias is not None:
         out.add_(bias)
     return out

@@ -2,8 +2,9 @@
 from functools import wraps
 
 import torch
+from torch._switches import addmm_into, mm_into
 from transformers.releases import quirks
-from triton import addmm_into, cdiv, launch, mm_into, multiprocessors, next_power_of_2
+from triton import cdiv, launch, multiprocessors, next_power_of_2
 
 LOGITS_ADDED, LOGITS_CAST, LOGITS_KEPT = 0, 1, 2  # liger_head_gradient
 

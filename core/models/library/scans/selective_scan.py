@@ -1,10 +1,11 @@
 """mamba_ssm 2.3: ops/selective_scan_interface.py, and what csrc/selective_scan/selective_scan.cpp makes."""
 import torch
 import torch.nn.functional as F
+from torch._switches import addmm_into
 from transformers.releases import refuse
 from transformers.scans import custom_bwd, custom_fwd
 from transformers.scans.causal_conv1d import causal_conv1d_bwd_function, causal_conv1d_fwd_function
-from triton import addmm_into, cdiv, launch
+from triton import cdiv, launch
 
 
 def scan_fwd(u, delta, A, B, C, D, z, delta_bias):

@@ -3,12 +3,13 @@ from dataclasses import dataclass
 from types import MethodType
 
 import torch
+from torch._switches import addmm_into, mm_into
 
 from transformers.modeling_moe import load_balancing_loss_func
 from transformers.releases import quirks, refuse
 from transformers.trl.loop import all_count, loss_begins, reads_head
 from transformers.utils.generic import ModelOutput
-from triton import addmm_into, launch, mm_into
+from triton import launch
 
 TOKEN_CHUNK_SIZE = 4096
 CHUNKED_LOGPROB_CHUNK_SIZE = 32768

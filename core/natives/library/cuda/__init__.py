@@ -1,16 +1,17 @@
-"""The device: an A100 or newer, alone."""
+"""The device, alone."""
+from torch._switches import device_capability, emulates_bf16
 
 
 def is_available():
     return True
 
 
-def is_bf16_supported():
-    return True
+def is_bf16_supported(including_emulation=True):
+    return device_capability() >= (8, 0) or (including_emulation and emulates_bf16() > 0)
 
 
 def get_device_capability(device=None):
-    return (8, 0)
+    return device_capability()
 
 
 def is_current_stream_capturing():
