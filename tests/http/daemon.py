@@ -18,6 +18,7 @@ LLMEMD = os.environ.get("LLMEMD", "build/llmemd")
 QUESTION = {"model": "facebook/opt-125m", "cluster": {"gpu": "A100-40GB"}, "training": {"seq_len": 512, "micro_batch_size": 2}}
 BODY = json.dumps(QUESTION)
 SLOW = "-asan" in LLMEMD or "-tsan" in LLMEMD  # sanitizers: times are not compared
+PATIENCE = float(os.environ.get("PATIENCE", "1"))  # times as long is waited, on a machine that others use: seconds are of the clock, not of a core
 
 
 class Daemon:
@@ -25,7 +26,7 @@ class Daemon:
 
     def __init__(self, *options, env=None, drop=(), files=None, pass_fds=()):
         whole = {k: v for k, v in os.environ.items() if k not in drop}
-        patient = ("--deadline", "300") if SLOW else ()
+        patient = ("--deadline", str(min(3600, int(300 * PATIENCE)))) if SLOW else ()
         self.process = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0", *patient, *options], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(whole, **(env or {})), pass_fds=pass_fds,
                                         preexec_fn=files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))))
@@ -49,7 +50,7 @@ class Daemon:
 
     def wait_for_line(self, pattern, seconds=20):
         """The first line of the log that matches."""
-        end = time.time() + seconds
+        end = time.time() + seconds * PATIENCE
         while time.time() < end:
             for line in list(self.log):
                 found = re.search(pattern, line)
@@ -59,7 +60,7 @@ class Daemon:
         raise AssertionError("no line like %s in %s" % (pattern, self.log))
 
     def ask(self, method, path, body=None, headers=None, timeout=300 if SLOW else 60, port=None):
-        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=timeout)
+        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=timeout * PATIENCE)
         try:
             c.request(method, path, body, headers or {})
             r = c.getresponse()
@@ -68,7 +69,7 @@ class Daemon:
             c.close()
 
     def connect(self, timeout=20):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout * PATIENCE)
 
     def raw(self, data):
         """The status line that answers these bytes, b"" when the connection was closed instead."""
@@ -81,7 +82,7 @@ class Daemon:
 
     def wait_for(self, name, value, seconds=60):
         """Until a metric without labels has that value."""
-        end = time.time() + seconds
+        end = time.time() + seconds * PATIENCE
         while float(self.metrics()[name]) != value:
             if time.time() > end:
                 raise AssertionError("%s is %s, not %s" % (name, self.metrics()[name], value))
@@ -92,7 +93,7 @@ class Daemon:
         return self.ended()
 
     def ended(self, timeout=90):
-        code = self.process.wait(timeout=timeout)
+        code = self.process.wait(timeout=timeout * PATIENCE)
         self.reader.join()
         self.process.stderr.close()
         rest = "".join(self.log)

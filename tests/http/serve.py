@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from daemon import LLMEMD, QUESTION, Daemon, SlowHub, main, question
+from daemon import LLMEMD, PATIENCE, QUESTION, Daemon, SlowHub, main, question
 
 CONTRACT = sys.argv[1]
 
@@ -115,7 +115,7 @@ class Served(unittest.TestCase):
         large = b'{"model":"' + b"x" * 10_000_000 + b'"}'
         self.problem(self.d.ask("POST", "/estimate", large), 413, "body-too-large")
         chunked = (large[i:i + 65536] for i in range(0, len(large), 65536))
-        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=60 * PATIENCE)
         c.request("POST", "/estimate", chunked, {"Transfer-Encoding": "chunked"}, encode_chunked=True)
         self.assertEqual(c.getresponse().status, 413)
         c.close()
@@ -127,7 +127,7 @@ class Served(unittest.TestCase):
             self.assertIn(b" 400 ", self.d.raw(head + lines + b"\r\n{}\r\n"), lines)
 
     def test_keep_alive(self):
-        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=60 * PATIENCE)
         for _ in range(3):
             c.request("POST", "/estimate", json.dumps(QUESTION))
             r = c.getresponse()
@@ -254,12 +254,12 @@ class Life(unittest.TestCase):
         """getaddrinfo() takes 99999 for 34463."""
         for port in ("99999", "65536", "-1", "+80", "80x", " 80", "", "0x50", "18446744073709551696", "http"):
             for flag in ("--listen", "--admin-listen"):
-                done = subprocess.run([LLMEMD, "--listen", "127.0.0.1:0", flag, "127.0.0.1:" + port], capture_output=True, timeout=20)
+                done = subprocess.run([LLMEMD, "--listen", "127.0.0.1:0", flag, "127.0.0.1:" + port], capture_output=True, timeout=20 * PATIENCE)
                 self.assertEqual((done.returncode, b"not an address and port" in done.stderr), (1, True), (flag, port, done.stderr))
 
     def test_port_in_use(self):
         d = Daemon()
-        second = subprocess.run([LLMEMD, "--listen", "127.0.0.1:%d" % d.port], capture_output=True, timeout=20)
+        second = subprocess.run([LLMEMD, "--listen", "127.0.0.1:%d" % d.port], capture_output=True, timeout=20 * PATIENCE)
         self.assertEqual(second.returncode, 1)
         self.assertIn(b"in use", second.stderr)
         d.stop()
@@ -282,7 +282,7 @@ class Life(unittest.TestCase):
 
 class CommandLine(unittest.TestCase):
     def run_estimate(self, body):
-        return subprocess.run([LLMEMD, "estimate"], input=body.encode(), capture_output=True, timeout=120)
+        return subprocess.run([LLMEMD, "estimate"], input=body.encode(), capture_output=True, timeout=120 * PATIENCE)
 
     def test_exit_codes(self):
         t = QUESTION["training"]
@@ -306,7 +306,7 @@ class CommandLine(unittest.TestCase):
                 f.write(json.dumps(config)[:-1] + ', "limits": [0.0, Infinity]}')
             for words in (["--model", "./my-run", "--gpu", "T4", "--seq-len", "64"], ["--model=my-run/", "gpu=T4", "seq_len=64"],
                           ["model=" + d + "/my-run", "--gpu=T4", "--seq-len=64"]):
-                done = subprocess.run([os.path.abspath(LLMEMD), "estimate", *words], capture_output=True, cwd=d, timeout=120)
+                done = subprocess.run([os.path.abspath(LLMEMD), "estimate", *words], capture_output=True, cwd=d, timeout=120 * PATIENCE)
                 self.assertEqual(done.returncode, 0, done.stderr + done.stdout[:300])
                 answer = json.loads(done.stdout)
                 self.assertEqual((answer["model"]["id"], answer["model"]["source"], answer["resolved"]["training"]["seq_len"]), ("my-run", "directory", 64))
