@@ -243,6 +243,21 @@ static void grows_by_ones(struct script *s, sv list, struct content *ret)
     *ret = a->content;
 }
 
+/* TensorShape.h check_cat_shape_except_dim(), maybe_wrap_dim(). An empty vector joins anything. */
+static bool may_join(struct script *s, const struct run *r, uint32_t n, const val *parts, bool stacks, int64_t dim)
+{
+    int nd = r->values[parts[n > 1 && is_empty_1d(r, parts[0]) ? 1 : 0]].ndim, of = nd + stacks;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (r->values[parts[i]].ndim != nd && !is_empty_1d(r, parts[i]))
+            return script_raise(s, EXC_RuntimeError, "tensors of %d and %d dimensions are joined", nd, r->values[parts[i]].ndim), false;
+    if (of > MAX_DIMS)
+        return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS), false;
+    if (dim < -of || dim >= of)
+        return script_raise(s, EXC_IndexError, "dimension %lld is out of range for tensors of %d dimensions", (long long)dim, of), false;
+    return true;
+}
+
 static sv join(struct script *s, const struct script_args *a, uint32_t n, const sv *items, val *parts)
 {
     struct run *r = NULL;
@@ -250,7 +265,7 @@ static sv join(struct script *s, const struct script_args *a, uint32_t n, const 
     int64_t dim = 0;
     struct content c;
 
-    if (!gathered(s, n, items, parts, &r, &one) || !int_arg(s, a->v[1], &dim))
+    if (!gathered(s, n, items, parts, &r, &one) || !int_arg(s, a->v[1], &dim) || !may_join(s, r, n, parts, a->def->data, dim))
         return sv_null();
     c = one->content.kind == CONTENT_CONST && n == 1 ? one->content : content_unknown();
     grows_by_ones(s, a->v[0], &c);
