@@ -136,9 +136,30 @@ static val grouped_output(struct run *r, enum dtype dtype, int nd, const int64_t
     return out;
 }
 
+/*
+ * CUTLASS's kernels of sm_90 and sm_100 in bf16 are told pointers, strides and sizes of each product through one block (GroupMM.cu
+ * bf16bf16_grouped_gemm_impl_sm90_sm100); a second one holds what a multiprocessor writes its tensor maps to, on sm_100 its accumulators' tiles
+ * too: bytes of each traced on torch 2.11 and 2.15. Elsewhere a loop of cuBLAS's products stands for them (GroupedBlas.cpp).
+ */
+enum { GROUP_POINTERS = 24, GROUP_SIZES = 36, TENSOR_MAPS = 4 * 128, SM100_SMALL = 5376, SM100_LARGE = 5888, SM100_SMALL_ROWS = 128 };
+
+static void grouped_scratch(struct run *r, enum dtype dtype, int64_t experts, int64_t rows, int64_t columns)
+{
+    unsigned major = r->device.cc_major;
+    uint64_t each = major == 9 ? TENSOR_MAPS : rows <= SM100_SMALL_ROWS || columns <= SM100_SMALL_ROWS ? SM100_SMALL : SM100_LARGE;
+    uint32_t told;
+
+    if (dtype != DTYPE_BF16 || (major != 9 && major != 10))
+        return;
+    told = scratch_take(r, OP_GROUPED_MM, (uint64_t)(round_up(experts, 2) * GROUP_POINTERS + experts * GROUP_SIZES), MARK_NONE);
+    scratch(r, OP_GROUPED_MM, each * r->device.multiprocessors);
+    scratch_give(r, told);
+}
+
 /* `experts` products, each of its share of the tokens: equal ones */
 static void launch_grouped(struct run *r, val out, val a, val b, int64_t experts, int64_t rows, int64_t inner, int64_t columns)
 {
+    grouped_scratch(r, dtype_of(r, a), experts, rows, columns);
     if (r->work)
         work_grouped(r, OP_GROUPED_MM, out, a, b, experts, rows, inner, columns);
 }

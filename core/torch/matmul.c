@@ -326,17 +326,6 @@ static bool should_fold(const struct run *r, val a, bool trained)
     return true;
 }
 
-/* The same of a tensor that stands behind the matrix, turned. */
-static bool folds_turned(const struct value *y, bool trained)
-{
-    const int n = y->ndim;
-
-    for (int i = 0; !trained && i < n - 2; i++)
-        if (y->stride[i] != (i < n - 3 ? y->stride[i + 1] * y->size[i + 1] : y->stride[n - 1] * y->size[n - 1]))
-            return false;
-    return true;
-}
-
 static val matmul_batched(struct run *r, val a, val b)
 {
     const struct value *x = &r->values[a], *y = &r->values[b];
@@ -399,7 +388,7 @@ static val matmul_plain(struct run *r, val a, val b, bool trained)
         size[nd - 1] = y->size[1];
         return unsafe_view(r, mm(r, reshape(r, a, SHAPE(-1, x->size[nd - 1])), b), nd, size);
     }
-    if (x->ndim == 2 && y->ndim >= 3 && folds_turned(y, wants_grad(r, a)))
+    if (x->ndim == 2 && y->ndim >= 3 && wants_grad(r, a)) /* should_fold: "tensor1.dim() == 2" does not, else */
         return matmul_turned(r, a, transpose(r, b, y->ndim - 2, y->ndim - 1));
     return matmul_batched(r, a, b);
 }

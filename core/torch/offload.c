@@ -10,7 +10,8 @@ enum { STASH = 5, MIN_BYTES = 1024, BACK = 256 }; /* max_fwd_stash_size, min_off
 /* tracker[id]: the tensor itself, or its shape and that it is on the host. */
 struct tracked {
     val v;           /* 0: unpacked, or never made */
-    uint32_t handed; /* the storage it is known by while that is tracked; 0: it is not */
+    uint32_t handed; /* the storage that, with `offset`, it is known by while that is tracked; 0: it is not */
+    int64_t offset;
     int64_t elems;   /* of the storage, where dimensions are broadcast; 0: as the shape says */
     bool moved, wants; /* wants: a gradient was wanted of it */
 };
@@ -100,16 +101,27 @@ bool offload_packs(const struct run *r)
     return r->offload && !r->offload->paused;
 }
 
-/* storage_to_tensor_id: what the stash holds, and what was saved beside it and stays */
+static bool is_handed(const struct tracked *t, const struct value *x)
+{
+    return t->handed == x->storage && t->offset == x->offset;
+}
+
+static void hand(struct tracked *t, const struct value *x)
+{
+    t->handed = x->storage;
+    t->offset = x->offset;
+}
+
+/* storage_to_tensor_id: what the stash holds, and what was saved beside it and stays; its key is where a tensor begins */
 static bool is_tracked(const struct run *r, const struct offloading *o, val v)
 {
-    uint32_t storage = r->values[v].storage;
+    const struct value *x = &r->values[v];
 
     for (uint32_t i = 0; i < o->n_stash; i++)
-        if (o->of[o->stash[i].id].handed == storage)
+        if (is_handed(&o->of[o->stash[i].id], x))
             return true;
     for (uint32_t i = 0; i < o->n; i++)
-        if (o->of[i].v && !o->of[i].moved && o->of[i].handed == storage)
+        if (o->of[i].v && !o->of[i].moved && is_handed(&o->of[i], x))
             return true;
     return false;
 }
@@ -150,7 +162,7 @@ static void move_to_host(struct run *r, struct offloading *o, uint32_t id, val v
     uint64_t bytes;
     val moved = v;
 
-    if (!broadcast && !r->values[v].contiguous)
+    if (!broadcast && (!r->values[v].contiguous || r->values[v].offset))
         moved = owned(r, cast_copy(r, v, dtype_of(r, v)));
     else
         value_ref(r, moved);
@@ -160,7 +172,7 @@ static void move_to_host(struct run *r, struct offloading *o, uint32_t id, val v
     t->moved = true;
     t->elems = broadcast ? (int64_t)(r->storages[r->values[v].storage].bytes / dtype_bytes(dtype_of(r, v))) : 0;
     t->v = shape_of(r, moved, broadcast);
-    t->handed = r->values[v].storage;
+    hand(t, &r->values[v]);
     bytes = (uint64_t)(t->elems ? t->elems : numel(r, moved)) * dtype_bytes(dtype_of(r, moved));
     o->host_bytes += bytes;
     if (o->host_bytes > o->most_host_bytes)
@@ -192,7 +204,7 @@ uint32_t offload_pack(struct run *r, val v)
     }
     t->v = owned(r, value_alias(r, v));
     if (seen)
-        t->handed = r->values[v].storage;
+        hand(t, &r->values[v]);
     return id;
 }
 

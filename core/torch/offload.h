@@ -3,7 +3,8 @@
  *
  * Purpose   saved_tensors_hooks around a training step. A saved tensor of 1,024 bytes or more that is no parameter is copied to the host on a stream of
  *           its own; the last five saves stay on the device until later ones push them out. In backward it comes back on that stream, and lives until the
- *           next node that brings one back has run. A tensor whose storage is among those five, or was found there before, stays where it is.
+ *           next node that brings one back has run. A tensor that begins where one of those five does, or one that was found so
+ *           before, stays where it is.
  * Not modelled: pinned host memory as its allocator rounds it; fp8 tensors.
  * Source    trl 1.16.0 models/activation_offloading.py.
  * Units     bytes.

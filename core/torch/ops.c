@@ -1108,6 +1108,7 @@ val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_
     if (end > y->size[dim])
         end = y->size[dim];
     y->size[dim] = end > start ? (end - start + step - 1) / step : 0;
+    y->offset += start * y->stride[dim];
     y->stride[dim] *= step;
     return finish_view(r, OP_SLICE, a, out, dim);
 }
@@ -1131,10 +1132,10 @@ val select_op(struct run *r, val a, int dim, int64_t at_index)
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
 
-    (void)at_index;
     if (!out)
         return 0;
     dim += dim < 0 ? x->ndim : 0;
+    y->offset += (at_index < 0 ? at_index + x->size[dim] : at_index) * x->stride[dim];
     for (int i = dim; i + 1 < x->ndim; i++) {
         y->size[i] = x->size[i + 1];
         y->stride[i] = x->stride[i + 1];
@@ -1159,6 +1160,7 @@ static void split_as(struct run *r, enum op op, val a, int dim, int n, const int
 {
     uint32_t node = attach(r, op, 1, &a);
     struct value *x = &r->values[a];
+    int64_t before = 0;
 
     for (int k = 0; k < n; k++)
         ret[k] = 0;
@@ -1180,6 +1182,8 @@ static void split_as(struct run *r, enum op op, val a, int dim, int n, const int
             return;
         if (r->views_known && r->grad_enabled)
             y->made = MADE_PARTS;
+        y->offset += before * y->stride[dim];
+        before += sizes[k];
         y->size[dim] = sizes[k];
         y->contiguous = is_contiguous(y);
         attach_output(r, node, v, k);
@@ -1217,6 +1221,7 @@ void unbind(struct run *r, val a, int dim, val *ret)
             return;
         if (r->views_known && r->grad_enabled)
             y->made = MADE_PARTS;
+        y->offset += k * x->stride[dim];
         for (int i = dim; i + 1 < x->ndim; i++) {
             y->size[i] = x->size[i + 1];
             y->stride[i] = x->stride[i + 1];

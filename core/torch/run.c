@@ -449,6 +449,7 @@ static inline val value_sized(struct run *r, enum dtype dtype, int ndim, const i
         r->free_value = v;
         return 0;
     }
+    x->offset = 0;
     x->storage = x->node = 0;
     x->refs = 1;
     x->dtype = (uint8_t)dtype;

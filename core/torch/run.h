@@ -104,6 +104,7 @@ static inline bool event_is_of_block(uint32_t event)
 
 struct value {
     int64_t size[MAX_DIMS], stride[MAX_DIMS]; /* elements */
+    int64_t offset;  /* of its first element in its storage; 0 of what as_strided() gave */
     uint32_t storage;
     uint32_t node; /* grad_fn, or the leaf's AccumulateGrad; 0: none */
     uint32_t refs;

@@ -89,10 +89,20 @@ static val plain(struct run *r, const struct row *row)
     return !strcmp(row->what, "all") ? sum_all(r, x) : sum_dim(r, x, -1, true);
 }
 
+/* tokens, inner, columns, experts */
+static val grouped(struct run *r, const struct row *row)
+{
+    const int64_t *n = row->size;
+    bool turned = !strcmp(row->what, "turned");
+    val x = fresh(r, row->type, 2, n), w = turned ? fresh(r, row->type, SHAPE(n[3], n[2], n[1])) : fresh(r, row->type, SHAPE(n[3], n[1], n[2]));
+
+    return grouped_mm(r, x, turned ? local(r, transpose(r, w, 1, 2)) : w, fresh(r, DTYPE_INT32, 1, n + 3));
+}
+
 static const struct {
     const char *op;
     val (*run)(struct run *r, const struct row *row);
-} operators[] = {{"attention", attention}, {"embedding", embedding}, {"layer_norm", norm}, {"expand", expanded}, {"cross_entropy", entropy},
+} operators[] = {{"grouped_mm", grouped}, {"attention", attention}, {"embedding", embedding}, {"layer_norm", norm}, {"expand", expanded}, {"cross_entropy", entropy},
                  {"sum", plain},           {"mean", plain},          {"softmax", plain},   {"cumsum", plain}};
 
 /* --- the table ----------------------------------------------------------------------------------------------------------------- */
@@ -239,6 +249,7 @@ static void check_table(const char *file, const struct stack *stack, const struc
 
 static const struct device a10g = {.cc_major = 8, .cc_minor = 6, .multiprocessors = 80, .threads_per_multiprocessor = 1536},
                            rtx5090 = {.cc_major = 12, .cc_minor = 0, .multiprocessors = 170, .threads_per_multiprocessor = 1536},
+                           b200 = {.cc_major = 10, .cc_minor = 0, .multiprocessors = 148, .threads_per_multiprocessor = 2048},
                            h100 = {.cc_major = 9, .cc_minor = 0, .multiprocessors = 132, .threads_per_multiprocessor = 2048};
 
 static const struct stack measured = {.torch = 2011, .transformers = 5017, .peft = 21};
@@ -260,6 +271,9 @@ static const struct table {
     {"tests/data/ops/torch-2.15-sm_90.csv", &traced_new, &h100, 200, false},
     {"tests/data/ops/torch-2.2-sm_90.csv", &traced_old, &h100, 200, false},
     {"tests/data/ops/torch-2.11-cudnn-h100.csv", &measured, &h100, 210, true},
+    {"tests/data/ops/torch-2.11-products-sm_90.csv", &measured, &h100, 16, false},
+    {"tests/data/ops/torch-2.11-products-sm_100.csv", &measured, &b200, 16, false},
+    {"tests/data/ops/torch-2.15-products-sm_90.csv", &traced_new, &h100, 16, false},
 };
 
 START_TEST(allocates_as_traced)
@@ -289,4 +303,37 @@ START_TEST(allocates_as_each_release)
 }
 END_TEST
 
-UNIT_TESTS("torch/ops", unit_rows(allocates_as_each_release, between); unit_rows(allocates_as_traced, tables);)
+/* LinearAlgebra.cpp should_fold: "tensor1.dim() == 2" folds where the matrix wants a gradient, and never else; seen on torch 2.2, 2.11 and 2.15. */
+static const struct {
+    bool trains, turned;
+} folds[] = {{false, false}, {false, true}, {true, false}, {true, true}};
+
+START_TEST(a_matrix_is_folded_with_the_batch_behind_it_where_it_trains)
+{
+    void *block = malloc(ROOM);
+    struct quirks q = quirks_of(&traced_new);
+    struct run r = {0};
+    struct arena a;
+    struct err err;
+    bool trains = folds[_i].trains, turned = folds[_i].turned, multiplied = false, batched = false;
+    val m, x;
+
+    arena_init(&a, block, ROOM);
+    ck_assert(!run_init(&r, &a, &q, traced_device, limits, &err));
+    r.grad_enabled = true;
+    (void)frame_enter(&r);
+    m = local(&r, empty(&r, DTYPE_FP32, SHAPE(48, 32)));
+    if (trains)
+        require_grad(&r, m);
+    x = turned ? fresh(&r, DTYPE_FP32, SHAPE(3, 20, 32)) : fresh(&r, DTYPE_FP32, SHAPE(3, 32, 20));
+    (void)local(&r, matmul(&r, m, turned ? local(&r, transpose(&r, x, 1, 2)) : x));
+    for (uint32_t i = 0; i < r.n_births; i++) {
+        multiplied |= r.births[i].op == OP_MM;
+        batched |= r.births[i].op == OP_BMM;
+    }
+    ck_assert(multiplied == trains && batched == !trains);
+    free(block);
+}
+END_TEST
+
+UNIT_TESTS("torch/ops", unit_rows(a_matrix_is_folded_with_the_batch_behind_it_where_it_trains, folds); unit_rows(allocates_as_each_release, between); unit_rows(allocates_as_traced, tables);)

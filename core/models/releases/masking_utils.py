@@ -38,6 +38,9 @@ if quirks.mask_by_vmap:
 
         return both
 
+
+if not quirks.packed_rows_count_anew:
+
     def packed_sequence_compatibility_function(function, position_ids, sequence):
         def same_sequence(b, h, q, kv):
             return sequence[b, q] == sequence[b, kv]

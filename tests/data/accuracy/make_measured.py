@@ -7,6 +7,9 @@
     make_measured.py attention-rates MEASURED.jsonl..                         its rows of attention_rates.csv
     make_measured.py list                                                     what there is to run
 
+The part `drawn` is measured_drawn.py's; `--packages FOLDER` is where trl 1.16.0, liger-kernel 0.8.5, axolotl 0.19.0, torchao 0.18.0, torchtitan 0.2.0 and
+schedulefree 1.4.1 lie unpacked, for it.
+
 ORACLE holds one_gpu/step.py, which calls transformers, peft and torch in the order of the Trainer; here with real values: weights drawn, ids drawn,
 masks of ones. Each case has a process of its own. `steps` and `generate` are timed one after the other; `memory`, `attention` and `compiled`
 run side by side, since their seconds do not count. Nothing is downloaded: a model is made of its config.json.
@@ -20,6 +23,8 @@ import sys
 import tempfile
 import time
 import traceback
+
+import measured_drawn
 
 B, S = "micro_batch_size", "seq_len"
 CKPT = dict(gradient_checkpointing=True)
@@ -42,7 +47,7 @@ def few(n, **more):
     return dict(model_config=dict(num_hidden_layers=n, **more))
 
 
-PARTS = ("steps", "rates", "attention-rates", "generate", "memory", "held-out", "events", "attention", "compiled")
+PARTS = ("steps", "rates", "attention-rates", "generate", "memory", "held-out", "drawn", "events", "attention", "convolutions", "compiled")
 
 # name: config, options of one_gpu/step.py; `cudnn`: False switches cuDNN's attention off, `profile`: kernels by name, `torch_compile`
 STEPS = {
@@ -353,10 +358,12 @@ def tape(torch, run, out):
     return out
 
 
-def one_step(torch, config, options, timed, events=False):
+def one_step(torch, config, options, timed, events=False, packages=None):
     from one_gpu import step
     with_values(torch, step)
     o = dict(options)
+    if packages:
+        o = measured_drawn.switch(step, o, os.path.dirname(os.path.dirname(os.path.abspath(step.__file__))), packages, True)
     cudnn, profiled, compiled = o.pop("cudnn", True), o.pop("profile", False), o.pop("torch_compile", False)
     torch.backends.cuda.enable_cudnn_sdp(cudnn)
     if o.get("loss") == "liger":
@@ -565,6 +572,34 @@ def one_attention_rate(torch):
     return {"rates": out, "looked": looked}
 
 
+def one_convolutions(torch):
+    """What convolutions and Fourier transforms take of the allocator, the second time: mixers' over tokens, a spectrogram's, patches'."""
+    import torch.nn.functional as F
+    out = []
+    shapes = [("mixer", (2, 3072, 1024), (3072, 1, 4), dict(padding=3, groups=3072)), ("mixer", (1, 1792, 777), (1792, 1, 4), dict(padding=3, groups=1792)),
+              ("mixer", (4, 2048, 300), (2048, 1, 3), dict(padding=2, groups=2048)), ("mel", (2, 80, 3000), (768, 80, 3), dict(padding=1)),
+              ("mel", (2, 768, 3000), (768, 768, 3), dict(padding=1, stride=2)), ("patch", (2, 3, 448, 448), (1152, 3, 14, 14), dict(stride=14)),
+              ("patch", (8, 3, 224, 224), (768, 3, 16, 16), dict(stride=16)), ("frames", (512, 3, 2, 14, 14), (1280, 3, 2, 14, 14), dict(stride=(2, 14, 14)))]
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        for what, size, filters, how in shapes:
+            x, w = (torch.randn(s, dtype=dtype, device="cuda", requires_grad=True) for s in (size, filters))
+            call = getattr(F, "conv%dd" % (len(size) - 2))
+            row = {"what": what, "dtype": str(dtype), "x": size, "w": filters, "how": {k: v for k, v in how.items()}}
+            try:
+                g = torch.ones_like(call(x, w, **how))
+                call(x, w, **how).backward(g)
+                o, row["forward"] = recorded(torch, lambda: call(x, w, **how))
+                _, row["backward"] = recorded(torch, lambda: torch.autograd.grad(o, (x, w), g))
+            except Exception as error:
+                row["error"] = str(error)[:200]
+            out.append(row)
+    for n in (1024, 1000, 4096):
+        x = torch.randn(8, 64, n, device="cuda")
+        torch.fft.irfft(torch.fft.rfft(x))
+        out.append({"what": "rfft", "x": (8, 64, n), "forward": recorded(torch, lambda: torch.fft.irfft(torch.fft.rfft(x)))[1]})
+    return out
+
+
 def one_rates(torch):
     """Products, and what is as fast as memory, by shape."""
     out = {"products": [], "memory": []}
@@ -594,8 +629,16 @@ def work(line):
     out = {"id": job["part"] + "/" + job["name"], "config": job["config"], "options": job["options"]}
     import torch
     try:
-        config = os.path.join(job["configs"], job["config"] + ".json")
-        if job["part"] in ("steps", "memory", "compiled", "held-out", "events"):
+        config = os.path.join(job["configs"], job["config"] + ".json") if isinstance(job["config"], str) else None
+        if job["part"] == "drawn":
+            if not isinstance(job["config"], str):
+                config = os.path.join(tempfile.mkdtemp(), "config.json")
+                with open(config, "w", encoding="utf-8") as f:
+                    json.dump(job["config"], f)
+            out["result"] = one_step(torch, config, job["options"], False, packages=job["packages"])
+        elif job["part"] == "convolutions":
+            out["result"] = one_convolutions(torch)
+        elif job["part"] in ("steps", "memory", "compiled", "held-out", "events"):
             out["result"] = one_step(torch, config, job["options"], job["part"] == "steps", job["part"] == "events")
         elif job["part"] == "generate":
             out["result"] = one_generation(torch, config, *job["options"])
@@ -643,7 +686,15 @@ def stack():
     return out
 
 
-def jobs(parts, configs):
+def plain_config(config, configs):
+    """A model's config, or its name in a folder; of a composite one the text's."""
+    if isinstance(config, str):
+        with open(os.path.join(configs, config + ".json"), encoding="utf-8") as f:
+            config = json.load(f)
+    return config.get("text_config", config) if "num_hidden_layers" not in config else config
+
+
+def jobs(parts, configs, packages=""):
     table = dict(steps=STEPS, generate=GENERATE, memory=MEMORY, compiled=COMPILED)
     table["held-out"] = HELD_OUT
     table["events"] = dict([(n, MEMORY[n]) for n in PUZZLES] + [(n + "-flash", (MEMORY[n][0], opts(MEMORY[n][1], cudnn=False))) for n in PUZZLES[:8]])
@@ -652,7 +703,10 @@ def jobs(parts, configs):
             grid = attention_grid()
             for i in range(4):
                 yield dict(part=part, name=str(i), config="", options=grid[i::4], configs=configs)
-        elif part in ("rates", "attention-rates"):
+        elif part == "drawn":
+            for name, (config, options) in measured_drawn.draw().items():
+                yield dict(part=part, name=name, config=plain_config(config, configs) if configs else config, options=options, configs=configs, packages=packages)
+        elif part in ("rates", "attention-rates", "convolutions"):
             yield dict(part=part, name="all", config="", options={}, configs=configs)
         else:
             for name, case in table[part].items():
@@ -674,7 +728,7 @@ def run(a):
         p.said = said
         idle.append(p)
     subprocess.run([sys.executable, "-c", "import sys, json; sys.path.insert(0, %r); import make_measured; print(json.dumps({'stack': make_measured.stack()}))" % os.path.dirname(os.path.abspath(__file__))], stdout=sink)
-    running, todo = [], list(jobs(a.part, os.path.abspath(a.configs)))
+    running, todo = [], list(jobs(a.part, os.path.abspath(a.configs), a.packages))
     todo = [j for j in todo if not a.only or any(x in j["part"] + "/" + j["name"] for x in a.only)]
     for _ in range(3):
         fresh()
@@ -734,8 +788,18 @@ def request_of(config, o, stack):
         training["lora"] = {"rank": 16, "alpha": 16, "dropout": 0.0, **o.get("lora", {"dtype": "fp32"})}
     if o.get("cudnn") is False:
         training["cudnn_attention"] = False
+    training.update((to, o[k]) for k, to in (("liger", "liger_kernels"), ("word", "gradient_checkpointing"), ("offload", "offload"), ("head", "stage"), ("stage", "stage"),
+                                             ("reference", "reference"), ("in_backward", "optimizer_in_backward")) if k in o)
+    for k in ("peft", "kernels"):
+        if k in o:
+            training["lora"].update(o[k] if k == "peft" else {k: o[k]})
+    if "sequences" in o:
+        training.update(packing=True, lengths=[-(-o["micro_batch_size"] * o["seq_len"] // o["sequences"])])
+    stack = dict(stack, **({"trl": "1.16"} if "stage" in o else {}), **({"liger": "0.8"} if "liger" in o else {}))
     if o.get("loss"):
         training["loss"] = o["loss"]
+    if o.get("quantization", "none") != "none":
+        training["tuning"] = "qlora"
     if training["tuning"] == "qlora":
         training["prepare_kbit"] = "none" if o.get("prepare_kbit") is False else "peft"
     own = {k: v for k, v in config.items() if not k.startswith("_") and k not in ("auto_map", "quantization_config")}
@@ -754,11 +818,14 @@ def rows(a):
             part = r.get("id", "").split("/")[0]
             if a.speed and (part != "steps" or r["id"] == "steps/qwen3-moe-lora" or r["options"].get("quantization") or r["options"].get("loss") or "bnb" in r["options"].get("optimizer", "")):
                 continue
-            if part not in (("compiled",) if a.compiled else ("steps", "memory", "held-out")) or not m or r["id"] in seen or r["id"] in UNTOLD:
+            if part not in (("compiled",) if a.compiled else ("steps", "memory", "held-out", "drawn")) or not m or r["id"] in seen or r["id"] in UNTOLD:
                 continue
             seen.add(r["id"])
-            with open(os.path.join(a.configs, r["config"] + ".json"), encoding="utf-8") as f:
-                body = request_of(json.load(f), r["options"], stack)
+            config = r["config"]
+            if isinstance(config, str):
+                with open(os.path.join(a.configs, config + ".json"), encoding="utf-8") as f:
+                    config = json.load(f)
+            body = request_of(config, r["options"], stack)
             if a.compiled:
                 body["training"]["compile"] = True
                 print(json.dumps({"id": "compiled/h100-" + r["id"].split("/")[1], "kind": "compiled", "body": json.dumps(body, separators=(",", ":")),
@@ -849,6 +916,7 @@ def main():
     r.add_argument("--seconds", type=float, default=480)
     r.add_argument("--jobs", type=int, default=6)
     r.add_argument("--only", nargs="+")
+    r.add_argument("--packages", default="")
     sub.add_parser("list")
     w = sub.add_parser("rows")
     w.add_argument("configs")
@@ -862,7 +930,7 @@ def main():
     if a.verb in verbs:
         return verbs[a.verb](a)
     for j in jobs(PARTS, ""):
-        print(j["part"] + "/" + j["name"], j["config"])
+        print(j["part"] + "/" + j["name"], j["config"] if isinstance(j["config"], str) else j["config"]["model_type"])
 
 
 if __name__ == "__main__":

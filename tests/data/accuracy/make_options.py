@@ -65,11 +65,12 @@ def switch(step, folder):
 
     def built(config, o):
         model, attention = build(config, o)
+        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+        enable = getattr(inner, "activation_checkpointing_enable", inner.gradient_checkpointing_enable)  # its name before 5.18
         if o["word"] == "every_2nd_layer":
-            (model.get_base_model() if hasattr(model, "get_base_model") else model).activation_checkpointing_enable(every_n_layers=2)
+            enable(every_n_layers=2)
         if o["word"] == "selective_op":
-            (model.get_base_model() if hasattr(model, "get_base_model") else model).activation_checkpointing_enable(
-                {"use_reentrant": False, "context_fn": selective(folder)})
+            enable({"use_reentrant": False, "context_fn": selective(folder)})
         return model, attention
 
     def optimizer(model, o):

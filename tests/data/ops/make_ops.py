@@ -3,6 +3,7 @@
 
     PYTHONPATH=TRACER python make_ops.py > torch-VERSION.csv
     PYTHONPATH=TRACER python make_ops.py attention > torch-VERSION-sm_CC.csv     attention's kernels go by the GPU
+    PYTHONPATH=TRACER python make_ops.py products > torch-VERSION-products-sm_CC.csv     grouped products, by the GPU too
 
 Runs in a Python that has the torch of that version. TRACER holds the recorder of CUDA allocations that the tapes of this tree
 were made with: environment.ensure(), one_gpu.tape.Tape with lib.tape_events(), events and names.
@@ -143,7 +144,20 @@ def measure_attention():
                 attention(what, BF16, batch, seq, heads, heads, width)
 
 
-measure_attention() if "attention" in sys.argv else measure()
+def grouped_mm(what, dtype, tokens, inner, columns, experts):
+    x, offsets = new((tokens, inner), dtype), torch.empty((experts,), dtype=torch.int32, device="cuda")
+    weight = new((experts, columns, inner) if what == "turned" else (experts, inner, columns), dtype)
+    right = weight.transpose(1, 2) if what == "turned" else weight
+    both("grouped_mm", what, dtype, (tokens, inner, columns, experts), lambda: torch._grouped_mm(x, right, offs=offsets))
+
+
+def measure_products():
+    for what in ("plain", "turned"):
+        for shape in ((2048, 512, 1024, 8), (520, 256, 384, 16), (4096, 1024, 96, 4), (1000, 64, 2048, 5)):
+            grouped_mm(what, BF16, *shape)
+
+
+measure_products() if "products" in sys.argv else measure_attention() if "attention" in sys.argv else measure()
 tape.stop()
 print("op,what,dtype,shape,pass,events")
 for row, first, last in rows:

@@ -11,7 +11,8 @@ from transformers.liger.ops import (
     LigerRMSNormFunction,
     LigerRopeFunction,
 )
-from transformers.liger.patches import CHUNK_MEMORY, FAILS, FROM_ONE, HEADS, HEADS_SINCE, KEEPS_ROPE, OTHERWISE_BEFORE, PATCHES, RAISES, UNREAD
+from transformers.liger.patches import (
+    CHUNK_MEMORY, FAILS, FROM_ONE, HEADS, HEADS_SINCE, KEEPS_ROPE, NAMES_CROSS_ENTROPY, OTHERWISE_BEFORE, PATCHES, RAISES, UNREAD)
 from transformers.modeling_moe import MoeCausalLM, load_balancing_loss_func
 from transformers.modeling_outputs import CausalLMOutputWithPast, MoeCausalLMOutputWithPast
 from transformers.modeling_utils import slice_logits_to_keep
@@ -203,7 +204,7 @@ def apply(model, release, rope, rms_norm, swiglu, geglu, layer_norm, cross_entro
     gates = gate == "swiglu" and swiglu or gate == "geglu" and geglu or gate == "relu_squared"  # that one is no word of the Trainer's: always on
     if fused_linear_cross_entropy:
         bind(model, moe_lce_forward if isinstance(model, MoeCausalLM) else lce_forward)
-    if cross_entropy and kind not in ("nemotron", "ministral"):  # a name that their files do not read
+    if cross_entropy and (not quirks.loss_by_function or release >= 4 and kind not in NAMES_CROSS_ENTROPY):
         nn.functional.cross_entropy = liger_cross_entropy
     if rms_norm and norms:
         bind(decoder.last_norm(), norm_forward(last_in_place, from_one))
