@@ -525,11 +525,9 @@ sv f_diff(struct script *s, const struct script_args *a)
 
     if (!t || script_failed(s) || !int_arg(s, a->v[1], &order) || !dim_arg(s, t, sv_given(a->v[2]) ? a->v[2] : sv_int(-1), &dim))
         return sv_null();
-    if (order != 1 || sv_given(a->v[4]))
-        return script_leave(s, "diff() of a higher order, or with append");
-    if (wants_gradient(s, t, "diff"))
-        return sv_null();
     r = t->run;
+    if (order != 1 || sv_given(a->v[4]) || (r->grad_enabled && (shape_of(t)->requires_grad || (before && shape_of(before)->requires_grad))))
+        return written_formula(s, "diff", 5, (sv[]){a->v[0], sv_int(order), sv_int(dim), before ? a->v[3] : sv_none(), sv_given(a->v[4]) ? a->v[4] : sv_none()});
     nd = shape_of(t)->ndim;
     dtype = (enum dtype)shape_of(t)->dtype;
     for (int i = 0; i < nd; i++)

@@ -6,7 +6,7 @@ import math
 
 from _script import import_by_name, leave
 from torch import _half, _nonzero, bfloat16, bool as truth, broadcast_tensors, empty, empty_like, flip as _flip, float16, float32, int64, uint8
-from torch import is_autocast_enabled, is_tensor, mean as _mean, roll as _roll
+from torch import cat, is_autocast_enabled, is_tensor, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
 from torch._return_types import pair
 from torch._switches import alike, compares_first, cublas_workspace, group_norm_lays_within, group_norm_wide_means, rms_norm_weighs_wide
@@ -678,8 +678,37 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return _nll_loss_nd(input, target, reduction)
 
 
+def diff(input, n, dim, prepend, append):
+    """ReduceOps.cpp diff_helper(): joined, then each order a difference of two views"""
+    if prepend is not None or append is not None:
+        input = cat([t for t in (prepend, input, append) if t is not None], dim)
+    result = input
+    for _ in range(n):
+        rest = result.shape[dim] - 1
+        before = result.narrow(dim, 0, rest)  # C++ has the last argument first
+        result = result.narrow(dim, 1, rest) - before
+    return result
+
+
+def _cross_entropy_of_probabilities(input, target, reduction, label_smoothing):
+    """LossNLL.cpp cross_entropy_loss_prob_target: what C++ makes in one line lives until its end, and dies from the last to the first"""
+    classes, at = (input.shape[0], 0) if input.dim() == 1 else (input.shape[1], 1)
+    logp = input.log_softmax(at, dtype=input.dtype)
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    product = logp * target
+    total = product.sum(at) if reduction == "none" else product.sum()
+    loss = result = -total
+    if reduction == "mean":
+        result = loss / (input.numel() / classes)
+    del loss, total, product, target, logp
+    return result
+
+
 def cross_entropy(input, target, ignore_index, reduction, label_smoothing):
     """LossNLL.cpp cross_entropy_loss, cross_entropy_loss_label_smoothing"""
+    if target.is_floating_point() and target.shape == input.shape:
+        return _cross_entropy_of_probabilities(input, target, reduction, label_smoothing)
     if target.dtype != int64 or input.dim() != target.dim() + 1 or input.dim() not in (2, 3):
         leave("cross_entropy() but of [rows, classes] or [rows, classes, tokens] and the numbers of classes")
     logp = input.log_softmax(1, dtype=input.dtype)
