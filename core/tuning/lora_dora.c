@@ -4,31 +4,40 @@
  *
  * Source: peft tuners/lora/dora.py DoraLinearLayer, variants.py DoraLinearVariant (0.12 to 0.21).
  */
+#include "torch/autograd.h"
 #include "torch/ops.h"
 #include "tuning/bnb.h"
 #include "tuning/lora_inside.h"
 
 #include <string.h>
 
-/* torch.linalg.norm(weight, dim=1) of what wants no gradient */
+/* torch.linalg.norm(weight, dim=1).to(weight.dtype) of what wants no gradient */
 static val norm_of_rows(struct run *r, val weight)
 {
     int64_t rows = size_of(r, weight, 0);
-    val out = value_empty(r, OP_VECTOR_NORM, dtype_of(r, weight), 1, &rows);
+    enum dtype dtype = dtype_of(r, weight);
+    val out = value_empty(r, OP_VECTOR_NORM, autocast_dtype(r, OP_VECTOR_NORM, weight, DTYPE_COUNT), 1, &rows);
 
     reduce_scratch(r, OP_VECTOR_NORM, weight, 1U << 1, 4);
     consume(r, weight);
-    return out;
+    return run_dead(r) ? 0 : to_dtype(r, out, dtype);
 }
 
-/* get_lora_weight(): A and B of a unit matrix, as modules */
+static val unit(struct run *r, const struct adapter *l, enum dtype dtype)
+{
+    return local(r, factory(r, OP_EYE, dtype, 2, (int64_t[]){l->a->in, l->a->in}));
+}
+
+/* get_lora_weight(): A and B of a unit matrix, as modules, in the dtype of x */
 static val product_of(struct run *r, const struct adapter *l, enum dtype dtype)
 {
     struct frame f = frame_enter(r);
-    int64_t n[2] = {l->a->in, l->a->in};
-    val eye = local(r, factory(r, OP_EYE, dtype, 2, n));
+    val eye = unit(r, l, dtype_of(r, l->a->weight->value)), product;
 
-    return frame_leave(r, f, run_dead(r) ? 0 : t_op(r, call(r, l->b, call(r, l->a, eye))));
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    product = frame_leave(r, f, t_op(r, call(r, l->b, call(r, l->a, eye))));
+    return run_dead(r) ? 0 : to_dtype(r, product, dtype);
 }
 
 /* other.py transpose(): Conv1D has its weight the other way around */
@@ -66,8 +75,15 @@ val dora_forward(struct run *r, const struct adapter *l, val x, val base)
     base = base ? local(r, base) : 0;
     if (r->q->dora_multiplies_first)
         result = local(r, call(r, l->b, call(r, l->a, x)));
-    product = local(r, product_of(r, l, r->q->dora_unit_as_input ? dtype : dtype_of(r, l->a->weight->value)));
-    rebind(r, &product, to_dtype(r, product, dtype));
+    if (r->q->dora_unit_as_input) { /* the matrix lives as long as forward does */
+        val eye = unit(r, l, dtype);
+
+        product = local(r, run_dead(r) ? 0 : t_op(r, call(r, l->b, call(r, l->a, eye))));
+    } else {
+        product = local(r, product_of(r, l, dtype));
+    }
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
     weight = local(r, to_dtype(r, base_weight(r, l), dtype));
     if (run_dead(r))
         return frame_leave(r, f, 0);

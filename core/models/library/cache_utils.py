@@ -193,13 +193,13 @@ class LinearAttentionLayer:
                 full = torch.nn.functional.pad(full, (self.conv_kernel_size - full.shape[-1], 0), value=0)
         else:
             full = torch.cat([self.conv_states, conv_states], dim=-1)
-        self.conv_states.copy_(full[..., -self.conv_kernel_size :].detach())  # no backward comes by here
+        self.conv_states.copy_(full[..., -self.conv_kernel_size :])
         return full
 
     def update_recurrent_state(self, recurrent_states):
         if self.recurrent_states is None:
             LinearAttentionLayer.lazy_initialization(self, recurrent_states=recurrent_states)
-        self.recurrent_states.copy_(recurrent_states.detach())
+        self.recurrent_states.copy_(recurrent_states)
         return self.recurrent_states
 
     def skip(self, tokens):

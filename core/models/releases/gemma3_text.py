@@ -18,7 +18,7 @@ if not quirks.rope_by_kind:
     def tables(self, hidden_states, position_ids):
         tables = {"full_attention": self.rotary_emb(hidden_states, position_ids)}
         tables["sliding_attention"] = self.rotary_emb_local(hidden_states, position_ids)
-        return [tables[kind] for kind in self.config.layer_types]
+        return [tables[kind] for kind in self.config.layer_types] + [tables]  # both, whichever layers there are
 
 elif quirks.gemma3_tables_by_layer:
 

@@ -138,10 +138,12 @@ if not quirks.checkpoint_keywords or quirks.gpt_neox_layer_in_tuple:
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, inputs_embeds=None, past_key_values=None, use_cache=None, **kwargs):
         of = {"config": self.config, "attention_mask": attention_mask, "past_key_values": past_key_values}
         if quirks.gpt_neox_cache_class:
-            inputs_embeds, past_key_values, position_ids, mask = begin(
-                self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache)
+            inputs_embeds, past_key_values, position_ids, (mask, *beside) = begin(
+                self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, lambda **of: [create_causal_mask(**of)])
         else:
-            position_ids = positions(input_ids, 0)
+            beside = ()
+            if position_ids is None:
+                position_ids = positions(input_ids, 0)
             if quirks.gpt_neox_sdpa:
                 inputs_embeds, past_key_values, _ = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
                 mask = None if attention_mask is None else mask_for_kernel(attention_mask, self.config, inputs_embeds=inputs_embeds)
@@ -152,7 +154,7 @@ if not quirks.checkpoint_keywords or quirks.gpt_neox_layer_in_tuple:
         tables = self.rotary_emb(hidden_states, position_ids=position_ids) if quirks.gpt_neox_cache_class else None
         for layer in self.layers:
             outputs = run_layer(self, layer, hidden_states, attention_mask=mask, position_ids=position_ids, past_key_values=past_key_values,
-                                use_cache=use_cache, position_embeddings=tables)
+                                use_cache=use_cache, position_embeddings=tables, **({"cache_position": beside[0]} if beside else {}))
             hidden_states = outputs  # a tuple's, which holds it until the next
         hidden_states = self.final_layer_norm(hidden_states)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)

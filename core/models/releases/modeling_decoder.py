@@ -20,8 +20,25 @@ if not quirks.mask_by_position or not quirks.cache_in_training:
             position_ids = positions(input_ids, 0)
         return begin_later(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask)
 
+if quirks.mask_by_position and quirks.mask_by_cache_position:
+    begin_after = begin
 
-if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
+    def begin(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask=create_causal_mask):
+        """cache_position, which position_ids are a view of where nobody hands them over; forward's frame holds it."""
+        if position_ids is None:
+            return begin_after(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask)
+        row = []
+
+        def masks_after(**of):
+            row.append(positions(of["inputs_embeds"], 0))
+            return create_mask(**of)
+
+        inputs_embeds, past_key_values, position_ids, masks = begin_after(
+            model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, masks_after)
+        return inputs_embeds, past_key_values, position_ids, masks + row if isinstance(masks, list) else masks
+
+
+if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales or quirks.mask_by_cache_position:
 
     of_decoder = Decoder.__init__
 
@@ -38,7 +55,7 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
         """What gemma and gemma2 do with their embeddings."""
         return hidden_states
 
-    def call(layer, hidden_states, attention_mask, position_ids, past_key_values, use_cache, position_embeddings):
+    def call(layer, hidden_states, attention_mask, position_ids, past_key_values, use_cache, position_embeddings, *beside):
         return layer(hidden_states, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values, use_cache=use_cache,
                      position_embeddings=position_embeddings)
 
@@ -48,15 +65,20 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
                 **kwargs):
         """What a layer returned, a tuple, holds its hidden states until the next one returns."""
+        row = 1 if quirks.mask_by_position and quirks.mask_by_cache_position and position_ids is not None else 0
         inputs_embeds, past_key_values, position_ids, masks = begin(
             self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
         inputs_embeds = self.embedded(inputs_embeds)
         hidden_states = self.start(inputs_embeds)
         tables = self.tables(hidden_states, position_ids) if quirks.rope_once else [None] * len(self.layers)
         hidden_states = self.normalized(hidden_states)
+        beside = masks[len(masks) - row :] + tables[len(self.layers) :]  # what layers are handed and do not take: cache_position, the other kind's tables
+        if beside:
+            kwargs["beside"] = beside
         for layer, mask, turn in zip(self.layers, masks, tables):
             if self.gradient_checkpointing and self.training and self.checkpoints:
-                outputs = self._gradient_checkpointing_func(partial(call, layer), hidden_states, mask, position_ids, past_key_values, use_cache, turn)
+                outputs = self._gradient_checkpointing_func(partial(call, layer), hidden_states, mask, position_ids, past_key_values, use_cache, turn,
+                                                            *beside)
             else:
                 outputs = layer(
                     hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=position_ids,

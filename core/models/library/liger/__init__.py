@@ -10,6 +10,7 @@ from transformers.liger.ops import (
     LigerReLUSquaredFunction,
     LigerRMSNormFunction,
     LigerRopeFunction,
+    LigerScaledGatedFunction,
 )
 from transformers.liger.patches import (
     CHUNK_MEMORY, FAILS, FROM_ONE, HEADS, HEADS_SINCE, KEEPS_ROPE, NAMES_CROSS_ENTROPY, OTHERWISE_BEFORE, PATCHES, RAISES, UNREAD)
@@ -45,10 +46,7 @@ def gated_in_experts_forward(self, x):
 
 def gated_with_multipliers_forward(self, x):
     """LigerFalconH1SwiGLUMLP"""
-    gated = LigerGatedFunction.apply(self.gate_proj(x), self.up_proj(x))
-    if self.down_multiplier != 1.0:
-        gated = gated * self.down_multiplier
-    return self.down_proj(gated)
+    return self.down_proj(LigerScaledGatedFunction.apply(self.gate_proj(x), self.up_proj(x), self.down_multiplier))
 
 
 def experts_forward(self, hidden_states, top_k_index, top_k_weights):

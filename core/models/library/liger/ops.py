@@ -121,6 +121,27 @@ class LigerGatedFunction(torch.autograd.Function):
         return a.view(*shape), b.view(*shape)
 
 
+class LigerScaledGatedFunction(torch.autograd.Function):
+    """LigerSiLUMulFunction of two multipliers: that of the gate is the kernel's, the other multiplies in the function"""
+
+    @staticmethod
+    @ensure_contiguous
+    def forward(ctx, a, b, down_multiplier):
+        ctx.down_multiplier = down_multiplier
+        c = LigerGatedFunction.forward(ctx, a, b)
+        if down_multiplier != 1.0:
+            c = c * down_multiplier
+        return c
+
+    @staticmethod
+    @ensure_contiguous
+    def backward(ctx, dc):
+        if ctx.down_multiplier != 1.0:
+            dc = dc * ctx.down_multiplier
+        a, b = LigerGatedFunction.backward(ctx, dc)
+        return a, b, None
+
+
 class LigerReLUSquaredFunction(torch.autograd.Function):
     """ops/relu_squared.py"""
 
