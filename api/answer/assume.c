@@ -199,10 +199,26 @@ static void assume_ranges(struct estimate *e)
              any(a, is_compiled) ? "a compiler" : "float8");
 }
 
+/* trl 1.16.0's METADATA: transformers>=4.56.2 */
+enum { TRL_NEEDS = 4056 };
+
+static bool runs_trl(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.loss == LOSS_CHUNKED_NLL;
+}
+
 static void assume_losses(struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
 
+    if (any(a, uses_liger) && stack_needs(&e->stack, PACKAGE_LIGER) > e->stack.transformers)
+        note(&e->warnings,
+             "stack: Liger %s needs transformers %s and newer, and this is %s: no such pair runs; the figures are those of its kernels all the same",
+             release_text(e->stack.liger).text, release_text(stack_needs(&e->stack, PACKAGE_LIGER)).text, release_text(e->stack.transformers).text);
+    if (any(a, runs_trl) && e->stack.transformers < TRL_NEEDS)
+        note(&e->warnings,
+             "stack: what trl 1.16 does is in the figures, and it needs transformers %s and newer; this is %s: an older trl has other defaults and losses",
+             release_text(TRL_NEEDS).text, release_text(e->stack.transformers).text);
     if (any(a, uses_liger) && !e->rq.stack.liger)
         note_of(&e->assumptions, NOTE_OF_YOURS, "Liger %s: the newest that runs beside transformers %s; stack.liger names another",
                 release_text(e->stack.liger).text, release_text(e->stack.transformers).text);

@@ -180,6 +180,8 @@ static enum err_code estimate(struct estimate *e)
     if (!rc)
         (void)take_release(e);
     if (!rc)
+        theirs_take_releases(e);
+    if (!rc)
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)
         rc = theirs_read(e);

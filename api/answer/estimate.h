@@ -77,6 +77,7 @@ struct estimate {
     enum dtype_saved loaded; /* the dtype that the weights are loaded in, where one says so */
     bool loads_as_saved;     /* ... or that it is the one they are saved in */
     struct auto_buckets auto_buckets;
+    unsigned required; /* PACKAGE_BIT of those whose release framework_config's tool requires, which the request did not name */
     const char *lora_kernels_at; /* the file in which axolotl switches on kernels of adapters by itself; NULL: none */
     struct notes warnings, assumptions;
     const char *summary;
@@ -161,6 +162,8 @@ struct arena scratch_of(struct arena *arena);
 
 /* The id that a request asks for: its own `model`, else what framework_config or training_arguments name, in the arena; NULL: none, or no id. */
 const char *theirs_model(const struct json *request, struct arena *arena);
+/* The releases that framework_config's tool requires, where the request names none; before stack_read(). */
+void theirs_take_releases(struct estimate *e);
 /* Users' own configs into e->rq; and, once e->model is known, what they leave to it. */
 MUST_CHECK enum err_code theirs_read(struct estimate *e);
 MUST_CHECK enum err_code theirs_resolve(struct estimate *e);

@@ -173,37 +173,37 @@ static bool has_nodes(const struct estimate *e, const struct plan_candidate *c)
     return e->question.gpus_per_node && e->question.gpus > e->question.gpus_per_node;
 }
 
-/* A package that is named also dates those that are not. */
-static bool dates_others(const struct estimate *e)
+/* A package that is named also dates those that are not; what a tool requires nobody asked for. */
+static bool dates_others(const struct estimate *e, enum package p)
 {
-    return !e->rq.stack.torch || !e->rq.stack.transformers;
+    return !e->rq.stack.torch || !e->rq.stack.transformers || (e->required & PACKAGE_BIT(p));
 }
 
 static bool needs_peft(const struct estimate *e, const struct plan_candidate *c)
 {
-    return dates_others(e) || adapts(e, c);
+    return dates_others(e, PACKAGE_PEFT) || adapts(e, c);
 }
 
 static bool needs_bitsandbytes(const struct estimate *e, const struct plan_candidate *c)
 {
     enum optim_kind kind = optimizer_rows[c->step.r.optimizer].kind;
 
-    return dates_others(e) || kbit_is_bnb(c->step.r.quantization) || (kind >= OPTIM_BNB_ADAMW_8BIT && kind <= OPTIM_BNB_RMSPROP_32BIT);
+    return dates_others(e, PACKAGE_BITSANDBYTES) || kbit_is_bnb(c->step.r.quantization) || (kind >= OPTIM_BNB_ADAMW_8BIT && kind <= OPTIM_BNB_RMSPROP_32BIT);
 }
 
 static bool needs_deepspeed(const struct estimate *e, const struct plan_candidate *c)
 {
-    return dates_others(e) || is_zero(e, c);
+    return dates_others(e, PACKAGE_DEEPSPEED) || is_zero(e, c);
 }
 
 static bool needs_flash_attn(const struct estimate *e, const struct plan_candidate *c)
 {
-    return dates_others(e) || attention_is_flash(c->step.r.attention);
+    return dates_others(e, PACKAGE_FLASH_ATTN) || attention_is_flash(c->step.r.attention);
 }
 
 static bool needs_liger(const struct estimate *e, const struct plan_candidate *c)
 {
-    return dates_others(e) || c->step.r.liger_kernels || c->step.r.loss == LOSS_LIGER;
+    return dates_others(e, PACKAGE_LIGER) || c->step.r.liger_kernels || c->step.r.loss == LOSS_LIGER;
 }
 
 /* Files of strangers run by PyTorch's own operators, whatever is installed. */

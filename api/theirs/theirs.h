@@ -45,7 +45,7 @@ extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[
 /* Readers of more than one table. */
 their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_fsdp_version, theirs_read_file_name, theirs_read_dtype,
     theirs_read_layer_class, theirs_read_attention, theirs_read_targets, theirs_read_liger, theirs_read_liger_kernel, theirs_read_plugins,
-    theirs_read_amp, theirs_read_strategy, theirs_read_wrap, theirs_read_run;
+    theirs_read_amp, theirs_read_flat, theirs_read_strategy, theirs_read_wrap, theirs_read_run;
 /* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
 their_reader theirs_read_flag;
 
@@ -141,6 +141,7 @@ const struct json *theirs_model_said(const struct json *arguments, const char **
 
 /* The file that framework_config holds. *ret: NULL where none was given, or where its tool has no model (a gap). */
 MUST_CHECK enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret);
+const char *theirs_tool_source(enum tool tool); /* "axolotl 0.19.0" */
 bool theirs_tool_is(const struct theirs *t, enum tool tool);
 /* What a tool's file means together. */
 MUST_CHECK enum err_code axolotl_settle(struct theirs *t);

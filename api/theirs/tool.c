@@ -103,6 +103,11 @@ enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret)
     return ERR_OK;
 }
 
+const char *theirs_tool_source(enum tool tool)
+{
+    return files[tool].source;
+}
+
 bool theirs_tool_is(const struct theirs *t, enum tool tool)
 {
     return t->tool == &files[tool];

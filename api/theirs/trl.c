@@ -74,6 +74,17 @@ static enum err_code read_precomputed(struct theirs *t, const struct their_key *
     return rc || !on || !theirs_has_stage(t) ? rc : theirs_say_word(t, key->member, "precomputed");
 }
 
+/* trl 1.16.0 trainer/sft_trainer.py: padding_free flattens a batch to one row, whether its rows are packed or not; ms-swift's the same (template/base.py). */
+enum err_code theirs_read_flat(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool packed = false, flat = false;
+
+    (void)v;
+    (void)theirs_flag(json_get(t->doc, "packing"), &packed);
+    (void)theirs_flag(json_get(t->doc, "padding_free"), &flat);
+    return theirs_say_text(t, key->member, packed || flat ? "true" : "false");
+}
+
 /* true: TRL's OffloadActivations; axolotl's "legacy", "disk" and "hidden_states" are others. */
 static enum err_code read_activations(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -106,7 +117,7 @@ static enum err_code read_4bit(struct theirs *t, const struct their_key *key, co
 
 const struct their_key trl_keys[] = {
     SAY("max_length|max_seq_length", "training.seq_len"),
-    SAY("packing", "training.packing"),
+    BY(theirs_read_flat, "packing|padding_free", "training.packing"),
     BY(read_loss, "loss_type", "training.loss"),
     OBJECT("model_init_kwargs", theirs_model_init_keys),
     BY(theirs_read_dtype, "dtype|torch_dtype", "training.precision"),
@@ -121,7 +132,6 @@ const struct their_key trl_keys[] = {
     FLAG("load_in_8bit", "training.quantization=\"int8\""),
     BY(read_4bit, "load_in_4bit", "training.quantization"),
     BY(theirs_read_liger, "use_liger", "training.liger_kernels"),
-    MOVES("padding_free", "padding-free batches"),
     /* sft_trainer.py 1.16.0: rows without padding follow from bfd */
     MOVES_BUT("bfd|bfd_split|ffd", "packing_strategy", "rows of wrapped text, with a mask of their own"),
     BY(read_activations, "activation_offloading", "training.offload"),

@@ -219,6 +219,16 @@ static release newest_beside(const struct stack *s, enum package package)
     return found;
 }
 
+release stack_needs(const struct stack *complete, enum package package)
+{
+    release from = 0;
+
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        if (needs[i].package == packages[package].at && needs[i].release <= stack_release(complete, package))
+            from = needs[i].from;
+    return from;
+}
+
 enum err_code stack_complete(struct stack *s, struct err *err)
 {
     uint32_t day = 0;

@@ -59,6 +59,9 @@ struct stack_gaps {
 };
 struct stack_gaps stack_unread(const struct stack *complete);
 
+/* The release of transformers from which the stack's release of a package that RUNS_FROM() knows runs; 0: any. */
+release stack_needs(const struct stack *complete, enum package package);
+
 release stack_first_read(enum package package);
 release stack_newest(enum package package);
 

@@ -206,6 +206,18 @@ static const struct {
     {FILE_OF("llama-factory", "finetuning_type: full\\npure_bf16: true\\n"), "training/precision", "bf16"},
     {FILE_OF("llama-factory", "bf16: true\\n"), "training/precision", "bf16-autocast"},
     {FILE_OF("llama-factory", "bf16: true\\n"), "training/tuning", "lora"},
+    /* what each requires beside it, and what stack says in its place */
+    {FILE_OF("axolotl", "micro_batch_size: 2\\n"), "stack/transformers", "5.16"},
+    {FILE_OF("axolotl", "micro_batch_size: 2\\n"), "stack/peft", "0.20"},
+    {FILE_OF("axolotl", "micro_batch_size: 2\\n"), "stack/torch", "2.13"},
+    {FILE_OF("llama-factory", "bf16: true\\n"), "stack/transformers", "5.6"},
+    {FILE_OF("ms-swift", "swift sft --packing true"), "stack/transformers", "5.19"},
+    {FILE_OF("ms-swift", "swift sft --padding_free true"), "training/packing", "true"},
+    {FILE_OF("oumi", "training: {use_peft: true}\\n"), "stack/peft", "0.19"},
+    {FILE_OF("open-instruct", "python open_instruct/finetune.py --use_lora true"), "stack/transformers", "5.4"},
+    {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.11\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/torch", "2.11"},
+    {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.11\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/peft", "0.20"},
+    {"{" OPT "," GPU ",\"stack\":{\"transformers\":\"4.57\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/peft", "0.17"},
 };
 
 START_TEST(has_the_tools_defaults)

@@ -320,7 +320,6 @@ static const struct {
     {"{" REAL ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "/config/quantization_config"},
     {ARGS("\"neat_packing\":true"), "/training_arguments/neat_packing"},
     {ARGS("\"packing\":true,\"packing_strategy\":\"wrapped\""), "/training_arguments/packing_strategy"},
-    {ARGS("\"padding_free\":true"), "/training_arguments/padding_free"},
     {ARGS("\"plugins\":[\"axolotl.integrations.spectrum.SpectrumPlugin\"]"), "/training_arguments/plugins"},
     {ARGS("\"rl\":\"ipo\""), "/training_arguments/rl"},
     {ARGS("\"rl\":\"ipo\""), "/training_arguments/rl"},

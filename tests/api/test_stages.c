@@ -251,7 +251,8 @@ START_TEST(llama_factory_computes_over_logits)
 
     ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &v), "%s", reply.r.body);
     reply_done(reply);
-    (void)snprintf(body, sizeof body, "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":2,%s}}", said);
+    (void)snprintf(body, sizeof body, "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":2,%s},"
+                    "\"stack\":{\"transformers\":\"5.6\",\"peft\":\"0.18\",\"accelerate\":\"1.11\"}}", said);
     reply = ask(body);
     ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &w) && w == v, "%.0f and %s", v, reply.r.body);
     reply_done(reply);

@@ -28,6 +28,9 @@ static const struct {
     {ARGS(""), "training/gradient_checkpointing", "false"},
     {ARGS(""), "training/precision", "fp16"}, /* opt-125m is saved in it, and nobody asks for autocast */
     {ARGS("\"bf16\":true"), "training/precision", "bf16-autocast"},
+    {ARGS("\"padding_free\":true"), "training/packing", "true"},
+    {ARGS("\"packing\":false,\"padding_free\":true"), "training/packing", "true"},
+    {ARGS("\"padding_free\":false,\"packing\":true"), "training/packing", "true"},
     {ARGS("\"bf16\":\"auto\""), "training/precision", "bf16-autocast"},
     {ARGS("\"bf16\":true,\"fp16\":false"), "training/precision", "bf16-autocast"},
     {"{" OPT "," GPU "," OLD ",\"training_arguments\":{\"bf16\":true}}", "training/precision", "bf16-mixed"},

@@ -5,8 +5,7 @@ After each step the cache is emptied.
 import torch
 import torch.nn.functional as F
 
-from transformers.axolotl.logps import entropy_from_logits, selective_log_softmax
-from transformers.trl.fused_lm_head import router_aux_loss_coef
+from transformers.axolotl.logps import entropy_from_logits, routed_kwargs, selective_log_softmax
 from transformers.trl.loop import all_count, loss_begins, without_dropout
 from transformers.trl.prepared import Prepared, disable_gradient_checkpointing, use_adapter
 
@@ -24,7 +23,7 @@ def _compute_loss(models, inputs):
     model, reference = models
     beta = 0.1
     model_kwargs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-    routed = {"output_router_logits": True} if router_aux_loss_coef(model.model) != 0.0 else {}
+    routed = routed_kwargs(model.model)
     outputs = model(**model_kwargs, **routed, use_cache=False)
     loss_begins()
     input_ids = inputs["input_ids"]

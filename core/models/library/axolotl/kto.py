@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from transformers.axolotl.dpo import prepare
-from transformers.axolotl.logps import entropy_from_logits, selective_log_softmax
-from transformers.trl.fused_lm_head import router_aux_loss_coef
+from transformers.axolotl.logps import entropy_from_logits, routed_kwargs, selective_log_softmax
 from transformers.trl.loop import all_count, half_count, loss_begins
 from transformers.trl.prepared import disable_gradient_checkpointing, use_adapter
 
@@ -33,7 +32,7 @@ def _compute_loss(models, batch):
     num_rejected = len(labels) - num_chosen
     KL_logps = _compute_kl_logps(model, batch)
     model_kwargs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    routed = {"output_router_logits": True} if router_aux_loss_coef(model.model) != 0.0 else {}
+    routed = routed_kwargs(model.model)
     outputs = model(**model_kwargs, **routed)
     loss_begins()
     shift_logits = outputs.logits[:, :-1, :]

@@ -2,6 +2,9 @@
 import torch
 import torch.nn.functional as F
 
+from transformers.releases import quirks
+from transformers.trl.fused_lm_head import text_config
+
 
 def selective_log_softmax(logits, index):
     index = index.unsqueeze(-1)
@@ -31,3 +34,17 @@ def entropy_from_logits(logits, chunk_size=128):
         entropies.append(chunk_entropy)
     entropies = torch.cat(entropies, dim=0)
     return entropies.reshape(original_shape)
+
+
+def routed_kwargs(model):
+    """trl 1.9.0: is_moe where the text's config has output_router_logits, whose weight is the trainer's own; then outputs.aux_loss is read."""
+    config = text_config(model)
+    if not hasattr(config, "output_router_logits"):
+        return {}
+    from transformers.modeling_moe import MoeCausalLM
+
+    if isinstance(model, MoeCausalLM) or getattr(config, "router_aux_loss_coef", 0.0) != 0.0:
+        return {"output_router_logits": True}
+    if quirks.configs_name_router_logits or config.model_type.startswith("llama4"):
+        raise AttributeError("trl 1.9, which axolotl pins, reads aux_loss of this class, whose output has none: no preference trainer of it runs")
+    return {}
