@@ -527,7 +527,8 @@ sv f_diff(struct script *s, const struct script_args *a)
         return sv_null();
     r = t->run;
     if (order != 1 || sv_given(a->v[4]) || (r->grad_enabled && (shape_of(t)->requires_grad || (before && shape_of(before)->requires_grad))))
-        return written_formula(s, "diff", 5, (sv[]){a->v[0], sv_int(order), sv_int(dim), before ? a->v[3] : sv_none(), sv_given(a->v[4]) ? a->v[4] : sv_none()});
+        return written_formula(s, "diff", 5, (sv[]){a->v[0], sv_int(order), sv_int(dim), sv_given(a->v[3]) ? a->v[3] : sv_none(),
+                                                    sv_given(a->v[4]) ? a->v[4] : sv_none()});
     nd = shape_of(t)->ndim;
     dtype = (enum dtype)shape_of(t)->dtype;
     for (int i = 0; i < nd; i++)
