@@ -178,6 +178,18 @@ static void judge_llmem(struct group *g, const char *id, const struct json *cand
     put(g, PEER_LLMEM, id, "", number(json_get(candidate, "llmem"), "peak_bytes"), number(c, "peak_reserved_bytes"), 0);
 }
 
+/* A figure, or one of an object of them: "phase_peaks_bytes/decode". */
+static double figure_at(const struct json *memory, const char *metric)
+{
+    const char *slash = strchr(metric, '/');
+    char of[64];
+
+    if (!slash)
+        return number(memory, metric);
+    (void)snprintf(of, sizeof of, "%.*s", (int)(slash - metric), metric);
+    return number(json_get(memory, of), slash + 1);
+}
+
 static void judge(const struct judging *j, const struct json *c, const char *body)
 {
     const char *id = kept(json_str(json_get(c, "id"))), *named = json_str(json_get(c, "group")), *metric = json_str(json_get(c, "metric"));
@@ -192,8 +204,10 @@ static void judge(const struct judging *j, const struct json *c, const char *bod
         return;
     }
     g->answered++;
-    if (metric)
-        put(g, MEASURED, id, kept(metric), number(memory, metric), number(c, "expected"), 0);
+    if (metric) {
+        put(g, MEASURED, id, kept(metric), figure_at(memory, metric), number(c, "expected"), 0);
+        say(j, metric, figure_at(memory, metric), number(c, "expected"));
+    }
     judge_figures(j, g, id, memory, c);
     judge_phases(j, g, id, json_get(memory, "phase_peaks_bytes"), json_get(c, "phase_peaks_bytes"));
     largest_judge(id, memory, json_get(c, "groups"), j->loud);
@@ -310,7 +324,8 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/ddp.jsonl", "ddp", only, 1) ||
         !read_cases(&j, "tests/data/accuracy/dist.jsonl", NULL, only, smoke ? 3 : 1) ||
         !read_cases(&j, "tests/data/accuracy/gptq.jsonl", "published, GPTQ", only, 1) ||
-        (!smoke && !read_cases(&j, "tests/data/accuracy/published.jsonl", "published, one GPU", only, 1)))
+        (!smoke && !read_cases(&j, "tests/data/accuracy/published.jsonl", "published, one GPU", only, 1)) ||
+        (!smoke && !read_cases(&j, "tests/data/accuracy/generated.jsonl", NULL, only, 1)))
         return 2;
     good = report(stdout, false);
     good = largest_report(stdout, false) && good;

@@ -67,7 +67,8 @@ void write_page(void)
         "- `ddp` to `pp`: one rank of several of the real DistributedDataParallel, DeepSpeed, FSDP, tensor and pipeline code, its last step.\n"
         "- `gpjt`: what DeepSpeed ZeRO-2 and 3 printed on one RTX 3090 and on eight A100 (active and reserved bytes).\n"
         "- `measured on an H100`: steps run on a real GPU (80 GB SXM, driver 580.159, CUDA 13.0, torch 2.11, transformers 5.17), by make_measured.py.\n"
-        "- `published`: what others measured on real GPUs.\n\n");
+        "- `published`: what others measured on real GPUs. `generating`: beside the figure of ours that a row is (tests/data/accuracy/make_cases.py, READS, says which and why);\n"
+        "  `read as peaks`: the same rows, each beside the peak of all of generate().\n\n");
     (void)report(f, true);
     (void)largest_report(f, true);
     fprintf(

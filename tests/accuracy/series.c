@@ -56,6 +56,7 @@ static const struct goal {
     {"gpjt", ACTIVE, 0, 0, 0.05},
     {"gpjt zero3, 8 GPUs", ACTIVE, 2, 0, 0},
     {"gpjt zero3, 8 GPUs", RESERVED, 0, 10, 0},
+    {"published, generating", MEASURED, 3, 0, 0},
     {NULL, PEAK, 0.1, 1, 3},
     {NULL, ACTIVE, 0.1, 1, 3},
     {NULL, PHASES, 0.1, 1, 0},

@@ -2,6 +2,7 @@
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,6 +77,36 @@ START_TEST(is_what_others_printed)
     ck_assert_msg(json_number(reply_at(&reply, published[_i].path), &v), "%s", reply.r.body);
     ck_assert_msg(v > published[_i].bytes * 0.995 && v < published[_i].bytes * 1.005, "%s in %s: %.0f, not %.0f", published[_i].model, published[_i].weights, v,
                   published[_i].bytes);
+    reply_done(reply);
+}
+END_TEST
+
+/* transformers' guide "Optimizing LLMs for Speed and Memory": max_memory_allocated() of octocoder, 60 tokens, bitsandbytes 0.41, whose 4 bits load in fp16 and
+ * compute in fp32 by default; a V100's weights are fp16. */
+static const struct {
+    const char *gpu, *inference;
+    double gib;
+} octocoder[] = {
+    {"A100-80GB", "\"weights\":\"bf16\"", 29.0260648727417},
+    {"A100-80GB", "\"weights\":\"int8\"", 15.219234466552734},
+    {"V100-32GB", "\"weights\":\"fp4\",\"compute_dtype\":\"fp32\"", 9.543574333190918},
+};
+
+START_TEST(octocoder_is_within_three_percent)
+{
+    char body[700];
+    double v = 0;
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"config\":{\"model_type\":\"gpt_bigcode\",\"n_embd\":6144,\"n_layer\":40,\"n_head\":48,\"n_inner\":24576,\"multi_query\":true,"
+                   "\"vocab_size\":49152,\"n_positions\":8192,\"activation_function\":\"gelu\"},\"workload\":\"inference\",\"cluster\":{\"gpu\":\"%s\"},"
+                   "\"inference\":{%s,\"prompt_tokens\":30,\"new_tokens\":60,\"batch_size\":1},\"stack\":{\"torch\":\"2.15\",\"transformers\":\"5.23\","
+                   "\"bitsandbytes\":\"0.41\"}}",
+                   octocoder[_i].gpu, octocoder[_i].inference);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, PEAK), &v), "%s", reply.r.body);
+    ck_assert_msg(fabs(v / (octocoder[_i].gib * 1073741824) - 1) < 0.03, "%s: %.0f", octocoder[_i].inference, v);
     reply_done(reply);
 }
 END_TEST
@@ -544,6 +575,7 @@ UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_
            unit_test(precision_is_not_given_up_unasked); unit_test(maps_and_draws_are_heard); unit_test(a_host_alone_generates_too); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(a_form_that_raises_leaves_the_others);
     unit_rows(is_what_others_printed, published);
+    unit_rows(octocoder_is_within_three_percent, octocoder);
     unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);
            unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)

@@ -9,6 +9,7 @@ stacks.jsonl: the same on stacks between the newest and the oldest, each a group
 inventory.jsonl: exact parameter totals, LoRA counts, and per config a digest of all tensors: FNV-1a 64 of the sorted
   lines "name|shape|tied_to".
 published.jsonl: figures that others measured on one real GPU, of the same families and options.
+generated.jsonl: what others printed of generating on one GPU, beside the figure of ours that it is: READS says which, and why.
 """
 import collections
 import csv
@@ -101,6 +102,48 @@ def published(truth, configs, out):
                              separators=(",", ":")) + "\n")
 
 
+# Which figure a source prints, told by how its rows rise with the prompt (bytes a token of 6,144 to 30,720):
+# litgpt: generate/base.py prints torch.cuda.max_memory_allocated().
+# qwen3-speed (QwenLM/Qwen3 docs/source/getting_started/speed_benchmark.md): bf16, GPTQ and fp8 rows rise by keys and values alone (Qwen3-8B: 16,811 to 20,267 MiB in
+#   24,576 tokens, 144.0 KiB each, its cache's), so neither the prompt's products (1.2 MB a layer and token are 3 GB there) nor two tensors of keys at once are in them:
+#   what stands behind the last token. AWQ rows, run without flash-attn (its list of packages), rise by 16 KiB more, the keys and values that sdpa repeats for all
+#   heads, and by no product of the prompt: the peak of the tokens behind it.
+# qwen-readme: 7B and 14B are, digit by digit, what commit 235aa8f of QwenLM/Qwen prints as "peak GPU memory usage for encoding 2048 tokens as context (and generating
+#   single token)"; 1.8B came later, with the sentence "generating 2048".
+READS = {"litgpt": lambda c: "peak_allocated_bytes", "qwen-readme": lambda c: "peak_allocated_bytes",
+         "qwen3-speed": lambda c: "phase_peaks_bytes/decode" if c["request"]["inference"]["weights"] == "awq4" else "resting_bytes"}
+# bigcode/octocoder in the guide "Optimizing LLMs for Speed and Memory" of transformers (docs/source/en/llm_tutorial_optimization.md): max_memory_allocated() in GiB of
+# 60 tokens, with bitsandbytes 0.41; load_in_4bit loads in fp16, with bnb_4bit_compute_dtype fp32 and bnb_4bit_quant_type fp4, all by default.
+# A V100 is asked for 4 bits, since its weights are fp16.
+OCTOCODER = {"model_type": "gpt_bigcode", "n_embd": 6144, "n_layer": 40, "n_head": 48, "n_inner": 24576, "multi_query": True, "vocab_size": 49152, "n_positions": 8192,
+             "activation_function": "gelu", "tie_word_embeddings": True}
+GUIDE = (("bf16", 29.0260648727417, "A100-80GB", {}), ("int8", 15.219234466552734, "A100-80GB", {}),
+         ("fp4", 9.543574333190918, "V100-32GB", {"compute_dtype": "fp32"}))
+
+
+def generated(truth, configs, out):
+    def write(group, ident, metric, expected, grade, ref, request):
+        out.write(json.dumps({"id": ident, "group": group, "metric": metric, "expected": expected, "grade": grade, "source_ref": ref,
+                              "body": json.dumps(request, separators=(",", ":"))}, separators=(",", ":")) + "\n")
+
+    for line in open(os.path.join(truth, "published_dev.jsonl"), encoding="utf-8"):
+        c = json.loads(line)
+        request = c.get("request", {})
+        if request.get("workload") != "inference":
+            continue
+        request["config"] = config_of(configs, c["config_file"])
+        row = "%s/%s" % (c["source"], c["id"]), c["expected"], c["grade"], c["source_ref"]
+        write("published, read as peaks", row[0], "peak_allocated_bytes", *row[1:], request)
+        if c["source"] == "qwen-readme" and "1_8B" not in c["model"]:
+            request["inference"].update(prompt_tokens=2048, new_tokens=1)
+        write("published, generating", row[0], READS[c["source"]](c), *row[1:], request)
+    for weights, gib, gpu, more in GUIDE:
+        write("published, generating", "transformers-guide/octocoder-" + weights, "peak_allocated_bytes", int(gib * 2**30), "B",
+              "huggingface/transformers:docs/source/en/llm_tutorial_optimization.md",
+              {"cluster": {"gpu": gpu}, "workload": "inference", "inference": dict(weights=weights, prompt_tokens=30, new_tokens=60, batch_size=1, **more),
+               "stack": {"torch": "2.15", "transformers": "5.23", "bitsandbytes": "0.41"}, "config": OCTOCODER})
+
+
 def tensors(truth, configs, folder):
     rows = list(csv.DictReader(open(os.path.join(truth, "params_dev.csv"), encoding="utf-8")))
     wanted = {}
@@ -134,6 +177,8 @@ def main():
         cases(os.path.join(truth, "trace_stacks_dev.jsonl"), configs, out, True)
     with open(os.path.join(folder, "published.jsonl"), "w", encoding="utf-8") as out:
         published(truth, configs, out)
+    with open(os.path.join(folder, "generated.jsonl"), "w", encoding="utf-8") as out:
+        generated(truth, configs, out)
     tensors(truth, configs, folder)
 
 
