@@ -282,7 +282,8 @@ static enum err_code too_large(const struct arch *a, struct err *err)
     return ERR_OK;
 }
 
-enum { MODULES_MOST = 1 << 16 };
+/* Before transformers 5 each expert is a module with linears and an activation of its own: DeepSeek-V3 has 75,000 modules, Kimi K2 117,000. */
+enum { MODULES = 1 << 16, MODULES_MOST = 1 << 18 };
 
 /* Declares the model on the stack that was asked (NULL: the newest), of so many layers where the source has a name for them. What is made lives until
  * the arena is rewound. */
@@ -291,12 +292,22 @@ static enum err_code declare_with(const struct program_source *from, const struc
 {
     struct stack asked = stack ? *stack : (struct stack){0};
     enum err_code rc = stack_complete(&asked, err);
+    unsigned char *mark = arena->cur;
+    uint32_t room = MODULES;
 
     *quirks = quirks_for(&asked, as->model_type);
-    *ret = (struct model){.arch = as, .source = from, .family = &script_program, .q = quirks, .only_sizes = true};
-    if (!rc)
-        rc = tree_init(&ret->tree, arena, DTYPE_FP32, MODULES_MOST, err);
-    return rc ? rc : model_declare(ret, err);
+    if (rc)
+        return rc;
+    for (;; room *= 2) {
+        *ret = (struct model){.arch = as, .source = from, .family = &script_program, .q = quirks, .only_sizes = true};
+        rc = tree_init(&ret->tree, arena, DTYPE_FP32, room, err);
+        if (!rc)
+            rc = model_declare(ret, err);
+        if (rc != ERR_NOMEM || arena->full || ret->tree.n_modules < room || room == MODULES_MOST)
+            return rc;
+        arena_rewind(arena, mark);
+        *err = (struct err){0};
+    }
 }
 
 /* The config's member that says how many layers there are: as config.json has it, else as its class has. */

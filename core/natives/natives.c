@@ -26,11 +26,13 @@ enum err_code natives_image(struct image *im, struct err *err)
     return ERR_OK;
 }
 
-enum { HOST_VALUES = 1 << 15 };
+/* Of a model that is made: a tensor for each parameter. Mixtures before transformers 5 have three linears an expert: 45,000 of DeepSeek-V3, 36,000 of Qwen3-235B. */
+enum { HOST_VALUES = 1 << 15, HOST_VALUES_MOST = 1 << 17, HOST_ROOM = 128 << 20 };
 
 enum err_code natives_wake(struct natives *n, struct arena *arena, const struct quirks *q, struct err *err)
 {
-    struct run_limits limits = {.values = HOST_VALUES, .storages = HOST_VALUES, .nodes = 1, .births = HOST_VALUES};
+    uint32_t most = arena->end - arena->cur > HOST_ROOM ? HOST_VALUES_MOST : HOST_VALUES; /* small beside models that are kept */
+    struct run_limits limits = {.values = most, .storages = most, .nodes = 1, .births = most};
     struct device none = {0};
 
     n->default_dtype = DTYPE_FP32;

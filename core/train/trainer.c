@@ -457,6 +457,18 @@ static void add_turns(struct run_limits *l, const struct arch *a, const struct s
 /* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
 enum { SHARDS = 16384 };
 
+/* Experts that are modules: a chain of operators each. Where every layer is checkpointed the chains of one stand at a time, of the others their parameters,
+ * gradients and states. ZeRO-3 gathers each parameter for itself, and partitions each gradient. */
+static void add_experts(struct run_limits *l, const struct step *s, uint32_t experts, uint32_t layers, uint32_t held, uint32_t steps)
+{
+    bool one = s->r.gradient_checkpointing == TRI_TRUE && s->r.checkpoint_kind == CHECKPOINT_WHOLE && s->r.tuning == TUNING_FULL;
+
+    l->values += experts * (one ? 36 + layers * 18 : layers * 36);
+    l->storages += experts * layers * 16;
+    l->nodes += experts * (one ? 18 + layers * 6 : layers * 18);
+    l->births += held * experts * (s->r.method == METHOD_ZERO3 && s->r.tuning == TUNING_FULL ? 120 : 40) * steps;
+}
+
 static struct run_limits limits_of(const struct trainer *t, const struct arch *a, const struct step *s)
 {
     uint32_t layers = layers_alive(a, s), steps = n_steps(s) * micro_steps(t, s);
@@ -467,10 +479,8 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.values = 4096 + layers * 512 + 8 * batches;
     l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
-    l.values += layers * experts * 36;
-    l.storages += layers * experts * 16;
-    l.nodes += layers * experts * 18;
-    l.births = 8192 + layers_held(a, s) * ((births_of_layer(s) + experts * 40) * steps + 512) + 16 * batches;
+    l.births = 8192 + layers_held(a, s) * (births_of_layer(s) * steps + 512) + 16 * batches;
+    add_experts(&l, s, experts, layers, layers_held(a, s), steps);
     add_turns(&l, a, s, layers, layers_held(a, s), steps);
     l.marks = steps; /* the Trainer of 4.41 empties the cache in each */
     if (s->r.quantization)
@@ -491,7 +501,7 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.values += SHARDS; /* pieces of a bucket, however few the layers are */
     l.storages += SHARDS;
     l.marks += layers * (64 + experts * 24) * steps; /* FSDP1 makes a unit of each adapter of an expert that is a module, and waits for each */
-    l.hooks += layers * (s->r.tuning == TUNING_FULL ? 64 : 192 + experts * 24); /* of every module, adapters included */
+    l.hooks += layers * (s->r.tuning == TUNING_FULL ? 64 + experts * 8 : 192 + experts * 24); /* of every module and parameter, adapters included */
     return l;
 }
 

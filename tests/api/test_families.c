@@ -396,4 +396,27 @@ START_TEST(are_listed)
 }
 END_TEST
 
-UNIT_TESTS("families", unit_test(are_written_where_asked); unit_rows(are_answered_as_rows_say, parts); unit_test(count_what_is_traced); unit_test(are_the_page); unit_test(have_a_row_for_each_program); unit_test(are_listed);)
+/* Before transformers 5 an expert is a module with three linears: Qwen3-235B's 36,096 experts, and DeepSeek-V3's layers, of which the first three have none, have room;
+ * a run that has none is a candidate's reason, no failure. */
+START_TEST(experts_that_are_modules_have_room)
+{
+    static const char *const asked[] = {"\"model\":\"Qwen/Qwen3-235B-A22B\"", "\"config\":{\"model_type\":\"deepseek_v3\",\"architectures\":[\"DeepseekV3ForCausalLM\"]}"};
+    char body[512];
+    double v = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct reply reply;
+
+        (void)snprintf(body, sizeof body,
+                       "{%s,\"cluster\":{\"gpu\":\"H200\",\"gpus_per_node\":8,\"nodes\":16},\"stack\":{\"transformers\":\"4.57\"},\"training\":{\"methods\":\"fsdp\","
+                       "\"tuning\":\"full\",\"seq_len\":512,\"micro_batch_size\":1,\"gradient_checkpointing\":true}}",
+                       asked[i]);
+        reply = ask(body);
+        ck_assert_msg(reply.r.status == 200, "%s: %.300s", asked[i], reply.r.body);
+        ck_assert_msg(i || json_number(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes"), &v), "%.600s", reply.r.body);
+        reply_done(reply);
+    }
+}
+END_TEST
+
+UNIT_TESTS("families", unit_test(are_written_where_asked); unit_rows(are_answered_as_rows_say, parts); unit_test(count_what_is_traced); unit_test(are_the_page); unit_test(have_a_row_for_each_program); unit_test(are_listed); unit_test(experts_that_are_modules_have_room);)
