@@ -72,6 +72,7 @@ struct arch {
     enum family family;
     const char *model_type;   /* "llama" */
     unsigned offers;          /* of a program: attention that its class has, CLASS_* of stack/defaults.h; 0: the release's table says so */
+    bool whole_heads;         /* of a program: its tensor parallel plan leaves heads whole, however many GPUs share the rest */
     bool never_adapts;        /* of a program: it is no GenerationMixin, which peft's model for causal language models asks for */
     bool inventory_only;      /* of a program: its modules are known, its forward is not */
     bool encoder;             /* of a program: its classes are an encoder's, what it trains by itself is what architectures[0] says */

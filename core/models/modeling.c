@@ -385,6 +385,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
     ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
     ret->encoder = from->trains_head || flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);
+    ret->whole_heads = program_leaves_heads_whole(m.parts);
     take_turns(m.parts, ret);
     ret->modules_within = modules_below(module_list(&m.tree));
     ret->modules_beside = m.tree.n_modules - ret->modules_within;

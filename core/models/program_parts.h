@@ -21,6 +21,7 @@ void program_on_device(struct program *p, const struct model *m, struct run *r);
 
 /* alike.c: of each layer of the declared model which kind it is, from 0; false: that cannot be told. */
 bool program_kinds(struct program *p, const struct tree *t, uint32_t layers, uint8_t *ret);
+bool program_leaves_heads_whole(struct program *p); /* its class's tensor parallel plan, of experts alone or one that gathers what it projects */
 
 /* program_ready.c: modules imported once a stack, models declared once a question. */
 enum { READY_ROOM = 5 << 20, STANDS_ROOM = 52 << 20 };

@@ -102,6 +102,26 @@ static enum err_code put_split(struct module *m, sv plan, struct program *p, con
     return ERR_OK;
 }
 
+/* "layers.*.self_attn.k_proj": "colwise"; experts and feed forwards have no heads. */
+static bool cuts_heads(sv key, sv style)
+{
+    const char *at = str_text(key, NULL), *text = str_text(style, NULL);
+
+    return at && text && !strcmp(text, "colwise") && !strstr(at, "experts") && !strstr(at, "mlp") && !strstr(at, "feed_forward");
+}
+
+bool program_leaves_heads_whole(struct program *p)
+{
+    sv plan = of_class(p, p->config, "base_model_tp_plan"), key, style;
+    bool whole = sv_is(plan, KIND_DICT);
+    uint32_t at = 0;
+
+    while (whole && dict_each(plan, &at, &key, &style))
+        whole = !cuts_heads(key, style);
+    sv_drop(p->s, plan);
+    return whole;
+}
+
 enum err_code program_split(struct model *m, struct err *err)
 {
     struct program *p = m->parts;

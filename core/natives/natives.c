@@ -26,7 +26,8 @@ enum err_code natives_image(struct image *im, struct err *err)
     return ERR_OK;
 }
 
-/* Of a model that is made: a tensor for each parameter. Mixtures before transformers 5 have three linears an expert: 45,000 of DeepSeek-V3, 36,000 of Qwen3-235B. */
+/* Of a model that is made: a tensor for each parameter. Mixtures before transformers 5 have three linears an expert: DeepSeek-V3 45,000, Qwen3-235B
+ * 36,000. */
 enum { HOST_VALUES = 1 << 15, HOST_VALUES_MOST = 1 << 17, HOST_ROOM = 128 << 20 };
 
 enum err_code natives_wake(struct natives *n, struct arena *arena, const struct quirks *q, struct err *err)

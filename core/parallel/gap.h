@@ -15,7 +15,7 @@
 /* Degrees left out are 1. */
 struct parallel_shape {
     uint32_t gpus, tensor_parallel, pipeline_parallel;
-    uint32_t heads, kv_heads, layers;
+    uint32_t heads, kv_heads, layers; /* heads 0: the plan leaves them whole */
 };
 
 MUST_CHECK enum err_code parallel_gap(const struct parallel_shape *s, struct err *err);

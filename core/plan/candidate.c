@@ -210,7 +210,7 @@ static bool widths_gap(const struct arch *a, uint32_t tp, struct err *err)
 static bool gap_of(const struct plan_question *q, const struct recipe *r, struct err *err)
 {
     const struct arch *a = q->arch;
-    struct parallel_shape s = {q->gpus, r->tensor_parallel, r->pipeline_parallel, a->heads, a->kv_heads, a->layers};
+    struct parallel_shape s = {q->gpus, r->tensor_parallel, r->pipeline_parallel, a->whole_heads ? 0 : a->heads, a->whole_heads ? 0 : a->kv_heads, a->layers};
 
     return method_is_colossal(r->method) ? widths_gap(a, r->tensor_parallel, err) : parallel_gap(&s, err) != ERR_OK;
 }

@@ -301,8 +301,9 @@ static enum err_code settle(struct inferring *p, struct inference_candidate *c, 
 static enum err_code degree_gap(struct inferring *p)
 {
     const struct arch *a = p->q->arch;
-    struct parallel_shape shape = {.gpus = p->q->tensor_parallel, .tensor_parallel = p->q->tensor_parallel, .pipeline_parallel = 1, .heads = a->heads,
-                                   .kv_heads = a->kv_heads, .layers = a->layers};
+    bool whole = a->whole_heads && p->q->engine == ENGINE_TRANSFORMERS;
+    struct parallel_shape shape = {.gpus = p->q->tensor_parallel, .tensor_parallel = p->q->tensor_parallel, .pipeline_parallel = 1,
+                                   .heads = whole ? 0 : a->heads, .kv_heads = whole ? 0 : a->kv_heads, .layers = a->layers};
 
     return p->q->tensor_parallel > 1 ? parallel_gap(&shape, p->err) : ERR_OK;
 }

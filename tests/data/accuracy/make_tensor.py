@@ -22,7 +22,7 @@ LATENT = {"num_key_value_heads": 16, "moe_intermediate_size": 512, "n_routed_exp
           "first_k_dense_replace": 1, "kv_lora_rank": 256, "q_lora_rank": 384, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64, "n_group": 1,
           "topk_group": 1, "topk_method": "greedy", "norm_topk_prob": False, "routed_scaling_factor": 1.0}
 HALF, MIXED = {"precision": "bf16"}, {"precision": "bf16-mixed", "gradient_checkpointing": True}
-# name, model type, GPUs, more of the config (True: that of tests/data/families.jsonl), the rest of `training`
+# name, model type, GPUs, more of the config (True: that of tests/data/families.jsonl; a list: what of that is otherwise), the rest of `training`
 CASES = [
     ("olmo2", "olmo2", 2, {}, HALF), ("olmo2-ckpt", "olmo2", 4, {}, MIXED), ("olmo3", "olmo3", 2, {"sliding_window": 256}, HALF),
     ("glm4", "glm4", 2, {"head_dim": 64}, HALF), ("phi3", "phi3", 4, {}, MIXED), ("phi", "phi", 2, {"num_key_value_heads": 16}, HALF),
@@ -31,6 +31,10 @@ CASES = [
     ("qwen2-moe", "qwen2_moe", 4, True, MIXED), ("olmoe", "olmoe", 2, True, MIXED), ("glm4-moe", "glm4_moe", 2, True, MIXED),
     ("granitemoe", "granitemoe", 2, True, HALF), ("minimax-m2", "minimax_m2", 4, True, HALF), ("lfm2-moe", "lfm2_moe", 2, True, HALF),
     ("qwen3-next", "qwen3_next", 2, True, HALF),
+    # plans of experts alone leave heads whole: fewer heads of keys than GPUs
+    ("whole-lfm2-moe", "lfm2_moe", 4, [{"num_key_value_heads": 2}], HALF), ("whole-hunyuan-moe", "hunyuan_v1_moe", 4, [{"num_key_value_heads": 1}], MIXED),
+    ("whole-jamba", "jamba", 4, [{"num_key_value_heads": 2}], HALF), ("whole-minimax-m2", "minimax_m2", 8, [{"num_key_value_heads": 4}], HALF),
+    ("more-ernie-moe", "ernie4_5_moe", 2, True, MIXED), ("more-qwen3-5-moe", "qwen3_5_moe_text", 2, True, MIXED), ("more-dots1", "dots1", 2, True, MIXED),
 ]
 
 
@@ -48,7 +52,7 @@ def main():
     for name, kind, gpus, more, training in CASES:
         if a.only not in name:
             continue
-        config = families[kind] if more is True else {"model_type": kind, **SHAPE, **more}
+        config = {**families[kind], **(more[0] if more is not True else {})} if not isinstance(more, dict) else {"model_type": kind, **SHAPE, **more}
         request = {"cluster": {"gpu": "A100-80GB", "gpus_per_node": gpus},
                    "training": {"methods": "tp", "tensor_parallel": gpus, "tuning": "full", "attention": "sdpa", "gradient_checkpointing": False,
                                 "optimizer": "adamw_torch", "micro_batch_size": 2, "seq_len": 512, "gradient_accumulation_steps": 1, **training},
