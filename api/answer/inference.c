@@ -59,6 +59,11 @@ static bool saved_in_half(const struct estimate *e)
     return e->model.has_program && e->model.arch.saved != SAVED_FP32 && e->model.arch.saved != SAVED_ABSENT;
 }
 
+static bool asks_vllm(const struct inference_request *r)
+{
+    return r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM;
+}
+
 /* As asked; else as the checkpoint is packed, or as they are saved, in half where they are saved in full, and by bitsandbytes in 8 and in 4 bits. */
 static void take_weights(struct inferring *i)
 {
@@ -79,6 +84,12 @@ static void take_weights(struct inferring *i)
     if (packed >= 0) {
         i->weights[0] = form(e, packed);
         note_of(&e->assumptions, NOTE_OF_YOURS, "inference.weights %s: the checkpoint's quantization_config", i->weights[0].name);
+        if (packed != WEIGHTS_MXFP4 || asks_vllm(&e->rq.inference))
+            return;
+        i->weights[1] = form(e, half ? WEIGHTS_FP16 : WEIGHTS_BF16);
+        i->q.n_weights = 2;
+        note(&e->assumptions, "inference.weights %s beside it: what transformers makes of mxfp4 while it loads where the package kernels or triton 3.4 is not "
+             "installed (quantizers/quantizer_mxfp4.py)", i->weights[1].name);
         return;
     }
     if (i->q.on_host)
@@ -219,7 +230,7 @@ static void take_engine(struct inferring *i)
     int kv = r->kv_cache.n ? kv_cache_words[r->kv_cache.at[0]].value : KV_CACHE_AUTO;
     bool fp8 = kv == KV_CACHE_FP8;
 
-    i->q.engine = r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
+    i->q.engine = asks_vllm(r) ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
     i->q.kv_bytes = fp8 ? 1 : kv == KV_CACHE_HALF ? 2 : 0;
     i->q.cache = fp8 ? CACHE_FP8 : r->cache.n && cache_words[r->cache.at[0]].value == CACHE_STATIC ? CACHE_STATIC : CACHE_DYNAMIC;
     if (i->q.litgpt)
