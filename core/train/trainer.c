@@ -544,7 +544,8 @@ static enum err_code take_part(struct trainer *t, struct err *err)
         return err_set(err, ERR_FIELD_CONFLICT, pp ? "/training/pipeline_parallel" : "/training/tensor_parallel",
                        "%s over a part of the GPUs needs a data-parallel method beside it: over all of them, or tp+fsdp2",
                        method_rows[s->method].name);
-    rc = parallel_gap(&(struct parallel_shape){shards * stages, shards, stages, a->whole_heads ? 0 : a->heads, a->whole_heads ? 0 : a->kv_heads, a->layers}, err);
+    rc = parallel_gap(
+        &(struct parallel_shape){shards * stages, shards, stages, a->whole_heads ? 0 : a->heads, a->whole_heads ? 0 : a->kv_heads, a->layers}, err);
     if (rc)
         return rc;
     rc = tp ? take_shard(t, err) : take_stage(t, err);
