@@ -191,7 +191,7 @@ const struct json *json_get(const struct json *object, const char *name)
     if (json_type(object) != JSON_OBJECT)
         return NULL;
     json_each(v, object)
-        if (strcmp(json_name(v), name) == 0)
+        if (*json_name(v) == *name && strcmp(json_name(v), name) == 0)
             last = v;
     return last;
 }

@@ -402,18 +402,43 @@ static void count_elements(void *context, struct module *m, struct param *p)
     *n += param_numel(p);
 }
 
+static bool has_params(const struct module *m)
+{
+    for (const struct param *p = m->params; p; p = p->next)
+        if (!p->buffer)
+            return true;
+    for (const struct module *c = m->first; c; c = c->next)
+        if (has_params(c))
+            return true;
+    return false;
+}
+
+static int64_t elements_below(struct module *m)
+{
+    int64_t n = 0;
+
+    params_visit(m, count_elements, &n);
+    return n;
+}
+
+/* Mostly there is one, whose elements nobody has to count. */
 struct module *module_list(const struct tree *t)
 {
     struct module *best = NULL;
-    int64_t most = 0;
+    int64_t most = -1;
 
     for (uint32_t i = 1; i < t->n_modules; i++) {
         struct module *m = t->modules[i];
-        int64_t n = 0;
+        int64_t n;
 
-        if (!m->first || *m->first->name < '0' || *m->first->name > '9' || (t->root && !module_is_below(m, t->root)))
+        if (!m->first || *m->first->name < '0' || *m->first->name > '9' || (t->root && !module_is_below(m, t->root)) || !has_params(m))
             continue;
-        params_visit(m, count_elements, &n);
+        if (!best) {
+            best = m;
+            continue;
+        }
+        most = most < 0 ? elements_below(best) : most;
+        n = elements_below(m);
         if (n > most) {
             most = n;
             best = m;

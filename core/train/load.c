@@ -30,6 +30,8 @@ static bool decays(const struct trainer *t, const struct module *m, const struct
         return false;
     if (t->step->quirks.decay_by_name < DECAY_BY_NAME_ALONE && m->kind == MODULE_NORM && t->model.family->norm_registered)
         return false;
+    if (!holds(path, "norm")) /* which all that follow have */
+        return true;
     if (t->step->quirks.decay_by_name && (holds(path, "layernorm") || holds(path, "rmsnorm")))
         return false;
     if (t->step->quirks.decay_by_name < DECAY_BY_NAME_ALONE)
