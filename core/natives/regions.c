@@ -450,10 +450,11 @@ static sv f_product_into(struct script *s, const struct script_args *a)
 static sv device_capability(struct script *s, const struct script_args *a)
 {
     const struct natives *n = natives_of(s);
-    unsigned known = n->run ? 10 * n->run->device.cc_major + n->run->device.cc_minor : n->capability;
+    unsigned known = n->capability; /* before the run's own, which may be another's for the sake of its attention */
 
     (void)a;
-    known = known ? known : 80;
+    if (!known)
+        known = n->run ? 10 * n->run->device.cc_major + n->run->device.cc_minor : 80;
     return tuple_new(s, 2, (sv[]){sv_int(known / 10), sv_int(known % 10)});
 }
 
