@@ -923,6 +923,10 @@ val transpose(struct run *r, val a, int d0, int d1)
         return 0;
     d0 += d0 < 0 ? y->ndim : 0;
     d1 += d1 < 0 ? y->ndim : 0;
+    if (d0 < 0 || d1 < 0 || d0 >= y->ndim || d1 >= y->ndim) {
+        run_fail(r, ERR_SCRIPT_RAISED, "", "IndexError: Dimension out of range");
+        return 0;
+    }
     s = y->size[d0];
     y->size[d0] = y->size[d1];
     y->size[d1] = s;
