@@ -68,7 +68,7 @@ static uint64_t looks_of(const struct run *r, const struct module *m)
 static uint64_t switches_of(const struct run *r)
 {
     unsigned flags = (r->grad_enabled ? 1U : 0U) | (r->autocast ? 2U : 0U) | (r->in_backward ? 4U : 0U) | (r->recompute ? 8U : 0U) | (r->region ? 16U : 0U) |
-                     (r->node_running ? 32U : 0U);
+                     (r->node_running ? 32U : 0U) | (r->no_flash ? 64U : 0U) | (r->cudnn_attention ? 128U : 0U);
 
     return (uint64_t)flags | (uint64_t)r->autocast_dtype << 16 | (uint64_t)r->stage << 24 | (uint64_t)(unsigned)r->autocast_depth << 32;
 }

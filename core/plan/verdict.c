@@ -74,21 +74,20 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c)
  */
 static enum err_code widen_kernels(struct planning *p, struct plan_candidate *c)
 {
-    struct plan_question q = *p->q;
     struct step step = c->step;
-    struct probe probe = {.q = &q, .step = &step, .scratch = p->scratch, .err = p->err, .memo = p->memo};
+    struct probe probe = {.q = p->q, .step = &step, .scratch = p->scratch, .err = p->err, .memo = p->memo};
     struct measured m = {0};
     enum err_code rc;
 
     if (step.r.attention != ATTENTION_SDPA)
         return ERR_OK;
-    if (q.device.cc_major < 8)
+    if (p->q->device.cc_major < 8)
         step.r.attention = ATTENTION_EAGER;
     else
-        q.device.cc_major = 7; /* no flash there */
+        step.r.no_flash = true;
     rc = probe_fold(&probe, step.r.micro_batch_size, true, &m);
-    if (rc)
-        return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
+    if (rc) /* what this kernel is refused for is no refusal of the other's answer */
+        return err_status(rc) == 422 ? ERR_OK : rc;
     if (m.walk_peak_bytes < c->low_bytes)
         c->low_bytes = m.walk_peak_bytes;
     if (c->fits && m.walk_peak_bytes > probe_budget(&probe)) { /* then it would not fit: no figure of what is said to fit is above the GPU's */

@@ -289,6 +289,7 @@ struct run {
     bool all_products;       /* of all products, with a bias too */
     bool what_is_read;       /* and those alone that something reads which backward wants */
     bool flash_3;            /* the flash-attn package is the third's */
+    bool no_flash;           /* flash's kernel is passed by: what a range asks (recipe.h) */
     bool cudnn_attention;    /* scaled_dot_product_attention takes cuDNN's where it has the shape */
     bool casts_uncached;     /* a compiled graph casts weights where it reads them */
     bool float8;             /* linear layers are torchao's, but for the head */

@@ -407,7 +407,7 @@ static bool flash_allowed(const struct run *r, const val in[4], enum dtype t, do
     /* check_flash_causal_non_square_seqlens */
     if ((causal && size_of(r, in[0], 2) != size_of(r, in[1], 2)) || !(gqa || r->q->efficient_takes_gqa || same_heads(r, in)))
         return false;
-    return (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!any_trains(r, in) || flash_trains(r, d, p > 0));
+    return (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && !r->no_flash && (!any_trains(r, in) || flash_trains(r, d, p > 0));
 }
 
 /* check_cudnn_tensor_shapes, check_cudnn_d256_bprop_head_dim: by the cuDNN in the wheel */

@@ -154,6 +154,7 @@ struct recipe {
     enum checkpoint_kind checkpoint_kind; /* of gradient_checkpointing true */
     enum attention attention;
     enum tri cudnn_attention; /* false: scaled_dot_product_attention passes cuDNN's kernel by, where torch takes it first */
+    bool no_flash;            /* asked what scaled_dot_product_attention needs without flash's and cuDNN's kernels; of a range alone */
     enum loss loss;
     unsigned liger_kernels;     /* a bit each, 1u << LIGER_ROPE */
     bool padded;

@@ -646,7 +646,8 @@ static enum err_code run_once(struct trainer *t, const struct arch *arch, const 
     t->run.compiled = step->r.compile;
     t->run.one_graph = step->r.compile && is_one_graph(step->r.method);
     t->run.flash_3 = step->r.attention == ATTENTION_FLASH_3;
-    t->run.cudnn_attention &= step->r.cudnn_attention != TRI_FALSE;
+    t->run.no_flash = step->r.no_flash;
+    t->run.cudnn_attention &= step->r.cudnn_attention != TRI_FALSE && !step->r.no_flash;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");

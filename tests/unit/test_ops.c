@@ -336,4 +336,40 @@ START_TEST(a_matrix_is_folded_with_the_batch_behind_it_where_it_trains)
 }
 END_TEST
 
-UNIT_TESTS("torch/ops", unit_rows(a_matrix_is_folded_with_the_batch_behind_it_where_it_trains, folds); unit_rows(allocates_as_each_release, between); unit_rows(allocates_as_traced, tables);)
+/* What a range asks of another vendor's GPU or a newer one: every dtype's kernel but flash's and cuDNN's. */
+static const struct {
+    const struct device *device;
+    bool no_flash;
+    enum op takes;
+} kernels[] = {{&traced_device, false, OP_FLASH}, {&traced_device, true, OP_EFFICIENT}, {&h100, false, OP_CUDNN_ATTENTION}, {&h100, true, OP_EFFICIENT}};
+
+START_TEST(without_flash_attention_takes_the_efficient_kernel)
+{
+    void *block = malloc(ROOM);
+    struct quirks q = quirks_of(&traced_new);
+    struct run r = {0};
+    struct arena a;
+    struct err err;
+    bool taken = false;
+    val in[4] = {0};
+
+    arena_init(&a, block, ROOM);
+    ck_assert(!run_init(&r, &a, &q, *kernels[_i].device, limits, &err));
+    r.no_flash = kernels[_i].no_flash;
+    r.cudnn_attention &= !r.no_flash;
+    r.grad_enabled = true;
+    (void)frame_enter(&r);
+    for (int i = 0; i < 3; i++)
+        in[i] = local(&r, transpose(&r, fresh(&r, DTYPE_BF16, SHAPE(2, 64, 4, 64)), 1, 2));
+    ck_assert_int_eq(attention_way(&r, in, 0, true, false), ATTENTION_KERNEL);
+    (void)local(&r, scaled_dot_product_attention(&r, in[0], in[1], in[2], 0, 0, true, false));
+    for (uint32_t i = 0; i < r.n_births; i++)
+        taken |= r.births[i].op == kernels[_i].takes;
+    ck_assert(taken);
+    free(block);
+}
+END_TEST
+
+UNIT_TESTS("torch/ops", unit_rows(without_flash_attention_takes_the_efficient_kernel, kernels);
+           unit_rows(a_matrix_is_folded_with_the_batch_behind_it_where_it_trains, folds); unit_rows(allocates_as_each_release, between);
+           unit_rows(allocates_as_traced, tables);)
