@@ -130,7 +130,8 @@ struct arch {
     double rope_attention_scaling;            /* != 1: yarn and the like multiply cos and sin all the same. 0: no rotary */
     bool rope_dynamic;                        /* rope_type "dynamic" or "longrope": the tables depend on the length */
 
-    const uint8_t *layer_kinds; /* of each of `layers`: equal for those that are alike (enum layer_kind: gpt_neo local, gemma2 and mistral sliding) */
+    uint32_t whole_layers;      /* as many as layer_kinds has, where `layers` are the first of them */
+    const uint8_t *layer_kinds; /* of each layer: equal for those that are alike (enum layer_kind: gpt_neo local, gemma2 and mistral sliding) */
 };
 
 /* Reads a config.json that was parsed to `config`. A text_config without a model_type around it is followed; with one, the rest of

@@ -134,5 +134,6 @@ enum err_code layers_read(struct arch *a, const struct family_row *f, const stru
     if (!a->sliding_window && memchr(k.kind, LAYER_SLIDING, a->layers))
         return keys_refuse(err, ERR_ARCH_INVALID, "sliding_window", "some layers are sliding, but the model has no window");
     a->layer_kinds = k.kind;
+    a->whole_layers = a->layers;
     return ERR_OK;
 }

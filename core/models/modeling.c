@@ -392,6 +392,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
     rc = too_large(ret, err);
     ret->layer_kinds = rc ? NULL : kinds_of(m.parts, &m.tree, ret->layers, kinds);
+    ret->whole_layers = ret->layers;
     if (ret->layer_kinds)
         from->layers_name = name_of_layers(m.parts, from->config, ret->layers);
     from->layers = ret->layers;

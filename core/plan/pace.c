@@ -173,13 +173,13 @@ static void keep(struct plan_paces *k, uint32_t n, const struct step_time *t)
 
 static enum err_code foresee(const struct probe *p, uint32_t n, struct step_time *ret)
 {
-    uint32_t layers = p->q->arch->layers / probe_stages(p);
+    uint32_t layers = probe_layers(p);
     struct step_time near, far;
     struct shallow s;
     enum err_code rc;
 
     *ret = (struct step_time){0};
-    if (layers < DEEP_ENOUGH || !probe_may_be_shallow(p) || !p->q->system)
+    if (!probe_may_be_shallow(p) || !p->q->system)
         return pace_at(p, n, ret);
     probe_shallow(p, SHALLOW, &s);
     rc = pace_at(&s.probe, n, &near);

@@ -228,7 +228,7 @@ enum err_code probe_judge(const struct probe *p, uint32_t n, bool likely, struct
 void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
 {
     *ret = (struct shallow){.few = *p->q->arch, .q = *p->q, .probe = *p};
-    ret->few.layers = layers * probe_stages(p);
+    ret->few.layers = fold_of(p->q->arch).prefix + layers * probe_stages(p);
     ret->q.arch = &ret->few;
     ret->probe.q = &ret->q;
 }
@@ -236,8 +236,11 @@ void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
 bool probe_may_be_shallow(const struct probe *p)
 {
     const struct arch *a = p->q->arch;
+    struct fold f = fold_of(a);
 
-    return !a->fixed_depth && (a->family < FAMILY_COUNT || SHALLOW % fold_period(a) == 0);
+    if (a->fixed_depth || probe_layers(p) < DEEP_ENOUGH || (f.prefix && probe_stages(p) > 1))
+        return false;
+    return a->family < FAMILY_COUNT || SHALLOW % f.period == 0;
 }
 
 static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_peaks *peaks, struct measured *ret)
@@ -272,6 +275,13 @@ static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_pea
         row->is.walk.peaks = *peaks;
     }
     return rc;
+}
+
+uint32_t probe_layers(const struct probe *p)
+{
+    uint32_t layers = p->q->arch->layers, prefix = fold_of(p->q->arch).prefix;
+
+    return layers > prefix ? (layers - prefix) / probe_stages(p) : 0;
 }
 
 double probe_along(double near, double far, uint32_t layers)
@@ -332,12 +342,12 @@ static void note_ranks(struct plan_ranks *r, uint32_t n, const struct rank_peaks
 
 enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *ret)
 {
-    uint32_t layers = p->q->arch->layers / probe_stages(p);
+    uint32_t layers = probe_layers(p);
     struct rank_peaks near = {.skip = surely_lower(p->ranks, PLAN_NEAR, n)}, far = {.skip = surely_lower(p->ranks, PLAN_FAR, n)};
     struct measured a, b;
     enum err_code rc;
 
-    if (layers < DEEP_ENOUGH || !probe_may_be_shallow(p)) {
+    if (!probe_may_be_shallow(p)) {
         rc = foretell(p, n, &near, ret);
         far = near;
     } else {

@@ -76,6 +76,7 @@ MUST_CHECK enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, b
 enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
 
 bool probe_may_be_shallow(const struct probe *p);
+uint32_t probe_layers(const struct probe *p); /* of a stage, that repeat */
 
 /* Stages that share the layers. */
 static inline uint32_t probe_stages(const struct probe *p)
@@ -83,7 +84,7 @@ static inline uint32_t probe_stages(const struct probe *p)
     return p->step->r.pipeline_parallel ? p->step->r.pipeline_parallel : 1;
 }
 
-/* The same probe of the model with so many layers on each stage. */
+/* The same probe of the model with so many layers on each stage, behind those that stand before what repeats. */
 struct shallow {
     struct arch few;
     struct plan_question q;

@@ -331,7 +331,7 @@ static uint64_t on_line(uint64_t shallow, uint64_t deeper, uint64_t times)
 static enum err_code play_few(const struct arch *arch, const struct step *step, const struct device *device, const struct around_question *q,
                               struct arena *arena, struct around *ret, struct err *err)
 {
-    uint32_t period = fold_period(arch), first = FEW * period + (arch->layers - FEW * period) % period;
+    uint32_t period = fold_of(arch).period, first = fold_depth(arch, FEW);
     uint64_t times = (arch->layers - first) / period - 1;
     struct arch few = *arch;
     struct around a, b;
@@ -353,7 +353,8 @@ enum err_code train_around(const struct arch *arch, const struct step *step, con
                            struct arena *arena, struct around *ret, struct err *err)
 {
     bool windows = step->r.method == METHOD_ZERO3; /* of what is gathered ahead: their ends are not those of layers */
-    bool deep = !windows && !arch->fixed_depth && arch->layers >= DEEP * FEW * fold_period(arch);
+    struct fold f = fold_of(arch);
+    bool deep = !windows && !arch->fixed_depth && arch->layers >= f.prefix + DEEP * FEW * f.period;
 
     if (!is_modelled(&step->r))
         return err_set(err, ERR_FIELD_CONFLICT, "/training", "what stands around a step of %s is not modelled", method_rows[step->r.method].name);

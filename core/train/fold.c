@@ -9,6 +9,7 @@ enum {
     DEPTHS = 3,
     ENDS = 2, /* periods at either end of the model that are unlike its middle */
     LONGEST_PERIOD = 8,
+    PERIODS = 4, /* that a run of few layers has: what a prefix is weighed against */
     OUTSIDE = 4, /* slots of what is outside of layers: of modules before and after them, each before and after they ran in this phase */
     ROUNDING = 4096, /* bytes a period that a foreach list's scratch is rounded by */
     SLOTS = OUTSIDE + 2 * ENDS * LONGEST_PERIOD,
@@ -25,17 +26,49 @@ struct moments {
     uint64_t middle[PHASE_COUNT];
 };
 
-uint32_t fold_period(const struct arch *arch)
+static uint32_t period_from_the_first(const struct arch *arch)
 {
     uint32_t period = 1;
 
-    for (uint32_t i = 1; i < arch->layers && arch->layer_kinds; i++)
+    for (uint32_t i = 1; i < arch->whole_layers && arch->layer_kinds; i++)
         if (arch->layer_kinds[i] != arch->layer_kinds[i % period])
             period = i + 1;
     return period;
 }
 
-static uint8_t slot_of(const struct module *m, const struct module *list, uint32_t layers, uint32_t period)
+/* Layers before the first from which on kinds come again after `period` of them. */
+static uint32_t prefix_of(const struct arch *arch, uint32_t period)
+{
+    uint32_t i = arch->whole_layers - period;
+
+    while (i && arch->layer_kinds[i - 1] == arch->layer_kinds[i - 1 + period])
+        i--;
+    return i;
+}
+
+struct fold fold_of(const struct arch *arch)
+{
+    struct fold best = {0, period_from_the_first(arch)};
+
+    if (best.period <= LONGEST_PERIOD)
+        return best;
+    for (uint32_t period = 1; period <= LONGEST_PERIOD && 4 * period <= arch->whole_layers; period++) {
+        uint32_t prefix = prefix_of(arch, period);
+
+        if (prefix + 2 * period <= arch->whole_layers / 2 && prefix + PERIODS * period < best.prefix + PERIODS * best.period)
+            best = (struct fold){prefix, period};
+    }
+    return best;
+}
+
+uint32_t fold_depth(const struct arch *arch, uint32_t periods)
+{
+    struct fold f = fold_of(arch);
+
+    return f.prefix + periods * f.period + (arch->layers - f.prefix) % f.period;
+}
+
+static uint8_t slot_of(const struct module *m, const struct module *list, uint32_t layers, struct fold f)
 {
     uint32_t i = 0, number = m->number;
 
@@ -45,19 +78,19 @@ static uint8_t slot_of(const struct module *m, const struct module *list, uint32
         return list && number > list->number ? 2 : 0;
     for (const struct module *k = list->first; k != m; k = k->next)
         i++;
-    if (i < ENDS * period)
+    if (i < f.prefix + ENDS * f.period)
         return (uint8_t)(OUTSIDE + i);
-    return layers - i <= ENDS * period ? (uint8_t)(OUTSIDE + 2 * ENDS * period - (layers - i)) : MIDDLE;
+    return layers - i <= ENDS * f.period ? (uint8_t)(OUTSIDE + f.prefix + 2 * ENDS * f.period - (layers - i)) : MIDDLE;
 }
 
-static uint8_t *slots_of(const struct trainer *t, uint32_t layers, uint32_t period, struct arena *arena)
+static uint8_t *slots_of(const struct trainer *t, uint32_t layers, struct fold f, struct arena *arena)
 {
     const struct tree *tree = &t->model.tree;
     const struct module *list = module_list(tree);
     uint8_t *slots = arena_array(arena, uint8_t, tree->n_modules);
 
     for (uint32_t i = 1; slots && i < tree->n_modules; i++)
-        slots[i] = slot_of(tree->modules[i], list, layers, period);
+        slots[i] = slot_of(tree->modules[i], list, layers, f);
     return slots;
 }
 
@@ -111,7 +144,7 @@ static enum err_code walk_at(const struct arch *arch, uint32_t layers, const str
 
     few.layers = layers;
     rc = train_play(&q, arena, &run, err);
-    slots = rc ? NULL : slots_of(run.t, layers, fold_period(arch), arena);
+    slots = rc ? NULL : slots_of(run.t, layers, fold_of(arch), arena);
     if (!rc && !slots)
         rc = err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
     memset(ret, 0, sizeof *ret);
@@ -180,18 +213,16 @@ static bool cuts_layers(const struct step *step)
 
 static uint32_t least_layers(const struct arch *arch)
 {
-    uint32_t period = fold_period(arch);
-
-    return (2 * ENDS + 1) * period + arch->layers % period;
+    return fold_depth(arch, 2 * ENDS + 1);
 }
 
 /* A cache makes moments outside of layers grow with their number, each by its own slope. */
 static bool holds(const struct arch *arch, const struct step *step)
 {
-    uint32_t period = fold_period(arch);
+    struct fold f = fold_of(arch);
 
-    return !arch->fixed_depth && step->r.use_cache != TRI_TRUE && !cuts_layers(step) && period <= LONGEST_PERIOD &&
-           arch->layers >= least_layers(arch) + (DEPTHS + 1) * period;
+    return !arch->fixed_depth && step->r.use_cache != TRI_TRUE && !cuts_layers(step) && f.prefix + 2 * ENDS * f.period <= SLOTS - OUTSIDE &&
+           arch->layers >= least_layers(arch) + (DEPTHS + 1) * f.period;
 }
 
 /* Neither buckets, which fill over layers, nor saves that wait on the host. */
@@ -226,7 +257,7 @@ static bool repeats_at_once(const struct step *step)
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
                          struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
 {
-    uint32_t period = fold_period(arch), least = least_layers(arch);
+    uint32_t period = fold_of(arch).period, least = least_layers(arch);
     bool one = one_step && repeats_at_once(step);
     struct moments m[DEPTHS];
     struct peak p;

@@ -22,7 +22,14 @@
 MUST_CHECK enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
                                     struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err);
 
-/* Layers until the kinds repeat: 1 where all are alike. */
-uint32_t fold_period(const struct arch *arch);
+/* How layers repeat: `prefix` of them stand before (dense ones before mixtures of experts), then kinds come again after `period`. 0 and 1: all are alike;
+ * 0 and as many as there are: nothing repeats. Of the whole model, also where fewer of its layers are played. */
+struct fold {
+    uint32_t prefix, period;
+};
+struct fold fold_of(const struct arch *arch);
+
+/* Of a model with so many periods, and what is left of one at its end. */
+uint32_t fold_depth(const struct arch *arch, uint32_t periods);
 
 #endif

@@ -12,18 +12,17 @@ enum {
 
 static uint32_t first_depth(const struct play_question *q)
 {
-    uint32_t period = fold_period(q->arch);
     enum method m = q->step->r.method;
     bool waits = m != METHOD_SINGLE && m != METHOD_DDP && m != METHOD_TP;
 
-    return (FIRST_PERIODS + waits) * period + q->arch->layers % period;
+    return fold_depth(q->arch, FIRST_PERIODS + waits);
 }
 
 /* Nothing that fills over several layers: neither buckets and windows nor a pipeline's stages. DistributedDataParallel's buckets are looked at. */
 bool play_may_be_deepened(const struct play_question *q)
 {
     const struct method_program *m = method_rows[q->step->r.method].program;
-    uint32_t period = fold_period(q->arch);
+    uint32_t period = fold_of(q->arch).period;
     bool stays = q->step->r.offload != OFFLOAD_ACTIVATIONS || q->look == LOOK_COSTS; /* saves that wait on the host are a window */
 
     if (q->step->r.quantization && !q->step->quirks.bnb_loads_by_name)
@@ -176,7 +175,7 @@ static struct trainer *room_for_costs(struct arena *arena)
 /* False: it has to be played; *err: why, where a run of few layers ended. */
 static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
 {
-    uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1;
+    uint32_t period = fold_of(q->arch).period, first = first_depth(q), times = (q->arch->layers - first) / period - 1;
     struct trainer *t = arena_new(arena, struct trainer), *costs = may_tell_costs(q) ? room_for_costs(arena) : NULL;
     struct budget *budget = arena->budget;
     struct bare_tape shallow, deeper, deep;
@@ -207,7 +206,7 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
 
 static bool lay_out_log(const struct play_question *q, struct arena *arena, struct trainer *t)
 {
-    uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1, events[2];
+    uint32_t period = fold_of(q->arch).period, first = first_depth(q), times = (q->arch->layers - first) / period - 1, events[2];
     struct work *log = arena_new(arena, struct work);
     unsigned char *begin = arena->cur;
     struct err err = {0};
@@ -248,7 +247,7 @@ bool play_costs(const struct play_question *q, struct arena *arena, struct taped
 
 bool train_play_two(const struct play_question *q, uint32_t first, struct arena *arena, struct peak *ret)
 {
-    uint32_t period = fold_period(q->arch);
+    uint32_t period = fold_of(q->arch).period;
     unsigned char *mark = arena->cur;
     struct bare_tape shallow, deeper;
     struct kept_run few, more;

@@ -100,7 +100,9 @@ static uint32_t stages_of(const struct step *s)
 /* Two of a kind: the first and the last of a model do not always do alike. */
 uint32_t play_few_layers(const struct play_question *q)
 {
-    return 2 * fold_period(q->arch) * stages_of(q->step);
+    struct fold f = fold_of(q->arch);
+
+    return f.prefix + 2 * f.period * stages_of(q->step);
 }
 
 enum { DEEP = 4 }; /* times as many layers: below, a whole run is as cheap */
@@ -131,27 +133,30 @@ static uint32_t index_of(const char *name)
 }
 
 /* A path, whose layers go by their kind. */
-static uint32_t role_of(const struct module *m, uint32_t period, uint32_t *roles)
+static uint32_t role_of(const struct module *m, struct fold f, uint32_t *roles)
 {
-    uint32_t above;
+    uint32_t above, i;
 
     if (!m)
         return UINT32_C(2166136261);
     if (roles[m->number])
         return roles[m->number];
-    above = role_of(m->parent, period, roles);
-    if (*m->name >= '0' && *m->name <= '9')
-        roles[m->number] = (above + 1 + index_of(m->name) % period) * UINT32_C(16777619);
-    else
+    above = role_of(m->parent, f, roles);
+    if (*m->name >= '0' && *m->name <= '9') {
+        i = index_of(m->name);
+        roles[m->number] = (above + 1 + (i < f.prefix ? i : f.prefix + (i - f.prefix) % f.period)) * UINT32_C(16777619);
+    } else {
         roles[m->number] = hashed(above, m->name);
+    }
     return roles[m->number];
 }
 
 const uint32_t *play_roles(const struct tree *tree, const struct arch *arch, struct arena *arena)
 {
-    uint32_t *roles = arena_array(arena, uint32_t, tree->n_modules), period = fold_period(arch);
+    uint32_t *roles = arena_array(arena, uint32_t, tree->n_modules);
+    struct fold f = fold_of(arch);
 
     for (uint32_t i = 1; roles && i < tree->n_modules; i++)
-        (void)role_of(tree->modules[i], period, roles);
+        (void)role_of(tree->modules[i], f, roles);
     return roles;
 }

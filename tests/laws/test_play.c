@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRAWS = 60, LOOKS = 4, CONFIG_ROOM = 1 << 20 };
+enum { DRAWS = 60, LOOKS = 4, CONFIG_ROOM = 1 << 20, MODEL_ROOM = 64 << 20 };
 #define ROOM ((size_t)512 << 20)
 
 static uint64_t state;
@@ -294,28 +294,92 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
 }
 END_TEST
 
+/* A carried model with some members otherwise, its recipe still to be said. */
+static void take_model(struct draw *d, const char *id, const char *otherwise, struct arena *a)
+{
+    struct json *json = NULL, *patch = NULL;
+    struct err err;
+
+    d->model = builtin_find(id);
+    ck_assert(d->model && !d->model->of);
+    ck_assert(!json_parse(carried_text(d->model), d->model->bytes, &json_limits_config, &json, &err));
+    ck_assert(!json_parse(otherwise, strlen(otherwise), &json_limits_config, &patch, &err) && !json_merge_patch(json, patch, &err));
+    ck_assert_msg(!arch_read(json, a, &d->arch, &err), "%s %s", err.at, err.detail);
+    json_free(json);
+    json_free(patch);
+}
+
+static void is_laid_out(struct draw *d, void *room, void *other)
+{
+    struct ways ways = {{0}};
+
+    state = 1;
+    look_again(d, room, other, &ways);
+    ck_assert_msg(ways.n[TAPE_LAID_OUT] > 0 && !ways.n[TAPE_PLAYED], "%s: laid out %d, played %d", say(d), ways.n[TAPE_LAID_OUT], ways.n[TAPE_PLAYED]);
+}
+
 /* Layers of two kinds whose matrices and norms are alike: a list of all layers' repeats itself by one layer, the model by two. */
 START_TEST(layers_of_two_kinds_are_laid_out)
 {
-    void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    void *config = malloc(MODEL_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
     struct draw d = {.look = _i & 2 ? LOOK_WALK : LOOK_REPLAY};
-    struct ways ways = {{0}};
     struct arena a;
-    struct json *json = NULL;
     struct err err;
 
     ck_assert(config && room && other);
-    state = 1;
-    for (size_t i = 0; i < carried_count() && !d.model; i++)
-        d.model = strcmp(carried_at(i)->id, "google/gemma-2-9b") ? NULL : carried_at(i);
-    ck_assert(d.model);
-    arena_init(&a, config, 2 * CONFIG_ROOM);
-    ck_assert(!json_parse(carried_text(d.model), d.model->bytes, &json_limits_config, &json, &err) && !arch_read(json, &a, &d.arch, &err));
-    json_free(json);
-    d.recipe = (struct recipe){.precision = PRECISION_BF16, .micro_batch_size = 2, .seq_len_tokens = 51, .gradient_checkpointing = _i & 1 ? TRI_TRUE : TRI_FALSE, .stack = traced_new};
-    ck_assert(fold_period(&d.arch) == 2 && !train_resolve(&d.recipe, &d.arch, &traced_device, &a, &d.step, &err));
-    look_again(&d, room, other, &ways);
-    ck_assert(ways.n[TAPE_LAID_OUT] > 0 && !ways.n[TAPE_PLAYED]);
+    arena_init(&a, config, MODEL_ROOM);
+    take_model(&d, "google/gemma-2-9b", "{}", &a);
+    d.recipe = (struct recipe){.precision = PRECISION_BF16, .micro_batch_size = 2, .seq_len_tokens = 51, .stack = traced_new};
+    d.recipe.gradient_checkpointing = _i & 1 ? TRI_TRUE : TRI_FALSE;
+    ck_assert(fold_of(&d.arch).period == 2 && !train_resolve(&d.recipe, &d.arch, &traced_device, &a, &d.step, &err));
+    is_laid_out(&d, room, other);
+    free(config);
+    free(room);
+    free(other);
+}
+END_TEST
+
+#define FEW_EXPERTS "{\"n_routed_experts\": 16, \"n_group\": 1, \"topk_group\": 1, \"quantization_config\": null}"
+
+static const struct behind {
+    const char *id, *otherwise;
+    struct fold fold;
+    release transformers;
+    enum method method;
+    enum tuning tuning;
+} behind[] = {
+    {"deepseek-ai/DeepSeek-V3", FEW_EXPERTS, {3, 1}, 4057, METHOD_SINGLE, TUNING_FULL},
+    {"deepseek-ai/DeepSeek-V3", FEW_EXPERTS, {3, 1}, 4057, METHOD_FSDP2, TUNING_LORA},
+    {"deepseek-ai/DeepSeek-V3", FEW_EXPERTS, {3, 1}, 5023, METHOD_FSDP2, TUNING_FULL},
+    {"zai-org/GLM-4.5-Air", "{\"n_routed_experts\": 16}", {1, 1}, 4057, METHOD_SINGLE, TUNING_FULL},
+    {"zai-org/GLM-4.5-Air", "{}", {1, 1}, 5023, METHOD_DDP, TUNING_FULL},
+    {"zai-org/GLM-4.5-Air", "{}", {1, 1}, 5023, METHOD_FSDP, TUNING_FULL},
+    {"zai-org/GLM-4.5-Air", "{}", {1, 1}, 5023, METHOD_SINGLE, TUNING_LORA},
+    {"deepseek-ai/DeepSeek-V2-Lite", "{}", {1, 1}, 5023, METHOD_SINGLE, TUNING_FULL},
+};
+
+/* Dense layers stand before those that repeat. */
+START_TEST(layers_behind_dense_ones_are_laid_out)
+{
+    static char attention[] = "o_proj", *names[] = {attention};
+    const struct behind *b = &behind[_i / 2];
+    void *config = malloc(MODEL_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    struct draw d = {.look = LOOK_REPLAY};
+    struct arena a;
+    struct err err;
+
+    ck_assert(config && room && other);
+    arena_init(&a, config, MODEL_ROOM);
+    take_model(&d, b->id, b->otherwise, &a);
+    ck_assert(fold_of(&d.arch).prefix == b->fold.prefix && fold_of(&d.arch).period == b->fold.period);
+    d.recipe = (struct recipe){.method = b->method, .data_parallel = b->method == METHOD_SINGLE ? 0 : 8, .tuning = b->tuning, .precision = PRECISION_BF16,
+                               .micro_batch_size = 2, .seq_len_tokens = 51, .max_grad_norm = 1, .gradient_checkpointing = _i % 2 ? TRI_TRUE : TRI_FALSE,
+                               .stack = traced_new};
+    d.recipe.stack.transformers = b->transformers;
+    if (b->tuning == TUNING_LORA)
+        d.recipe.lora = (struct lora){.rank = 8, .n_targets = 1, .targets = (const char *const *)names};
+    ck_assert_msg(!train_resolve(&d.recipe, &d.arch, &traced_device, &a, &d.step, &err), "%s %s", err.at, err.detail);
+    is_laid_out(&d, room, other);
     free(config);
     free(room);
     free(other);
@@ -400,7 +464,7 @@ START_TEST(what_is_foretold_has_the_log_of_its_costs)
 
         if (!draw(&d, config) || !offload_some(&d, config))
             continue;
-        d.arch.layers = 2 * fold_period(&d.arch);
+        d.arch.layers = 2 * fold_of(&d.arch).period;
         d.recipe.optimizer = d.step.r.optimizer = (enum optimizer)below(OPTIMIZER_COUNT);
         left--;
         if (timing_is_foretold(&d.step))
@@ -415,7 +479,7 @@ END_TEST
 /* Two depths at one size after the other, as a search asks. */
 static int few_again(struct draw *d, void *room, void *other)
 {
-    uint32_t few = 2 * fold_period(&d->arch);
+    uint32_t few = 2 * fold_of(&d->arch).period;
     bool logged = timing_is_foretold(&d->step) && chance(60);
     struct play_question q = {&d->arch, &d->step, &traced_device, chance(30) ? LOOK_COSTS : LOOK_FORETELL, logged, false}, in_full;
     struct arena aside, fresh;
@@ -460,7 +524,7 @@ START_TEST(few_layers_at_another_size_are_those_of_a_run)
     while (left) {
         struct draw d = {0};
 
-        if (!draw(&d, config) || d.arch.fixed_depth || fold_period(&d.arch) > 4)
+        if (!draw(&d, config) || d.arch.fixed_depth || fold_of(&d.arch).period > 4)
             continue;
         n += few_again(&d, room, other);
         left--;
@@ -549,6 +613,7 @@ UNIT_TESTS("train/play",
     unit_test(what_is_walked_is_as_high_as_what_is_replayed);
     unit_test(a_tape_that_was_made_is_that_of_a_walk);
     unit_rows(layers_of_two_kinds_are_laid_out, ((int[]){0, 1, 2, 3}));
+    unit_rows(layers_behind_dense_ones_are_laid_out, ((char[2 * (sizeof behind / sizeof *behind)]){0}));
     unit_test(a_log_that_was_laid_out_is_that_of_a_walk);
     unit_test(what_is_foretold_has_the_log_of_its_costs);
     unit_test(few_layers_at_another_size_are_those_of_a_run);

@@ -215,7 +215,7 @@ START_TEST(takes_few_layers_where_they_repeat)
     ck_assert_uint_eq(arch.layers, 24);
     ck_assert_int_eq(arch.may_repeat, c->may_repeat);
     ck_assert_int_eq(arch.fixed_depth, from.n > 0);
-    ck_assert_uint_eq(fold_period(&arch), c->period);
+    ck_assert_uint_eq(fold_of(&arch).period, c->period);
     recipe.stack = traced_new;
     ck_assert_int_eq(train_repeats(&arch, &recipe, &traced_device, &room), c->repeats);
     json_free(config);
