@@ -45,6 +45,10 @@ static bool keep_saved(struct script *s, struct ctx *c, sv one, bool result)
         (void)script_leave(s, "an autograd.Function that saves more than %d tensors", MAX_SAVED);
         return false;
     }
+    if (t && !on_device(c->n, t)) {
+        (void)script_leave(s, "an autograd.Function that saves a tensor of the host's");
+        return false;
+    }
     if (t)
         function_saves(c->n->run, c->node, value_in(t), result);
     else
@@ -190,7 +194,7 @@ static void hand_over(struct script *s, struct ctx *c, sv result, val *ret)
         sv one = items[c->edge[i]];
         struct tensor *t = sv_is_none(one) ? NULL : need_tensor(s, one, "backward");
 
-        if (t && !fits(r, value_in(t), *node_meta(&r->nodes[r->node_running], (int)i)))
+        if (t && on_device(c->n, t) && !fits(r, value_in(t), *node_meta(&r->nodes[r->node_running], (int)i)))
             (void)script_raise(s, EXC_RuntimeError,
                                "backward returned an invalid gradient at index %u: its shape is not that of the argument", c->edge[i]);
         else if (t && on_device(c->n, t))
@@ -295,6 +299,8 @@ static sv result_of(struct script *s, struct ctx *c, sv one, const val *in, val 
         return sv_keep(one);
     if (!t)
         return sv_null();
+    if (!on_device(c->n, t))
+        return script_leave(s, "an autograd.Function that returns a tensor of the host's");
     *ret = value_in(t);
     if (!is_one_of(*ret, c->n_edges, in))
         return sv_keep(one);

@@ -198,7 +198,7 @@ sv f_view_as(struct script *s, const struct script_args *a)
 /* polar(abs, angle), complex(real, imag): of tables */
 sv f_polar(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *u = t ? need_tensor(s, a->v[1], a->def->name) : NULL;
+    struct tensor *t = first(s, a), *u = t ? need_beside(s, t, a->v[1], a->def->name) : NULL;
 
     if (!u || wants_gradient(s, t, a->def->name) || wants_gradient(s, u, a->def->name))
         return sv_null();
@@ -237,7 +237,7 @@ sv f_compare(struct script *s, const struct script_args *a)
 
 sv f_masked_fill(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *mask = t ? need_tensor(s, a->v[1], "masked_fill") : NULL;
+    struct tensor *t = first(s, a), *mask = t ? need_beside(s, t, a->v[1], "masked_fill") : NULL;
 
     if (!mask)
         return sv_null();
@@ -466,6 +466,8 @@ sv f_extreme(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     other = as_tensor(s, a->v[1]);
+    if (other && shape_of(other)->ndim && !stand_together(s, t, other))
+        return sv_null();
     if (other && ((is_followed(t) && is_followed(other)) || (!greatest && (is_followed(t) || is_followed(other)))))
         return written_formula(s, "minimum", 2, a->v);
     if (other)
@@ -514,7 +516,7 @@ sv f_cumsum(struct script *s, const struct script_args *a)
 /* torch.diff(x, prepend=, dim=-1): the joined tensor lives while the difference is made */
 sv f_diff(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *before = sv_given(a->v[3]) ? need_tensor(s, a->v[3], "diff") : NULL;
+    struct tensor *t = first(s, a), *before = t && sv_given(a->v[3]) ? need_beside(s, t, a->v[3], "diff") : NULL;
     int dim = -1;
     int64_t size[MAX_DIMS], order = 1;
     struct content c = content_unknown();
@@ -531,6 +533,8 @@ sv f_diff(struct script *s, const struct script_args *a)
                                                     sv_given(a->v[4]) ? a->v[4] : sv_none()});
     nd = shape_of(t)->ndim;
     dtype = (enum dtype)shape_of(t)->dtype;
+    if (!nd || (before && shape_of(before)->ndim != nd))
+        return script_raise(s, EXC_RuntimeError, "diff expects input to be at least one-dimensional, and prepend of as many dimensions");
     for (int i = 0; i < nd; i++)
         size[i] = shape_of(t)->size[i];
     if (t->content.kind == CONTENT_RISING && dim == nd - 1 &&
@@ -544,7 +548,7 @@ sv f_diff(struct script *s, const struct script_args *a)
         size[dim] += size_of(r, value_in(before), dim);
         joined = factory(r, OP_CAT, dtype, nd, size);
     }
-    size[dim]--;
+    size[dim] -= size[dim] > 0;
     out = factory(r, dtype == DTYPE_BOOL ? OP_NE : OP_SUB, dtype, nd, size);
     calls_held(r, CALLED_CONSUME, joined);
     return wrap_content(s, r, out, c);
@@ -583,14 +587,14 @@ sv f_matmul(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *other = t ? need_tensor(s, a->v[1], a->def->name) : NULL;
 
-    if (!other)
+    if (!other || (a->def->data && !stand_together(s, t, other)))
         return sv_null();
     return a->def->data ? wrap(s, t->run, bmm(t->run, value_in(t), value_in(other))) : tensor_binary(s, BINARY_MATMUL, a->v[0], a->v[1], false);
 }
 
 sv f_baddbmm(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *x = t ? need_tensor(s, a->v[1], "baddbmm") : NULL, *y = x ? need_tensor(s, a->v[2], "baddbmm") : NULL;
+    struct tensor *t = first(s, a), *x = t ? need_beside(s, t, a->v[1], "baddbmm") : NULL, *y = x ? need_beside(s, t, a->v[2], "baddbmm") : NULL;
     double alpha = 1, beta = 1;
 
     if (!y || !float_arg(s, a->v[3], &beta) || !float_arg(s, a->v[4], &alpha) || (beta != 1 && wants_gradient(s, t, "baddbmm(beta=)")))
@@ -600,33 +604,54 @@ sv f_baddbmm(struct script *s, const struct script_args *a)
 
 sv f_addmm(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *x = t ? need_tensor(s, a->v[1], "addmm") : NULL, *y = x ? need_tensor(s, a->v[2], "addmm") : NULL;
+    struct tensor *t = first(s, a), *x = t ? need_beside(s, t, a->v[1], "addmm") : NULL, *y = x ? need_beside(s, t, a->v[2], "addmm") : NULL;
 
     return y ? wrap(s, t->run, addmm(t->run, value_in(t), value_in(x), value_in(y))) : sv_null();
 }
 
 static sv f_linear(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *w = t ? need_tensor(s, a->v[1], "linear") : NULL,
-                  *b = w && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "linear") : NULL;
+    struct tensor *t = first(s, a), *w = t ? need_beside(s, t, a->v[1], "linear") : NULL,
+                  *b = w && sv_given(a->v[2]) ? need_beside(s, t, a->v[2], "linear") : NULL;
 
     if (!w || script_failed(s))
         return sv_null();
+    if (!b && shape_of(w)->ndim == 1)
+        return tensor_binary(s, BINARY_MATMUL, a->v[0], a->v[1], false);
     return wrap(s, t->run, linear_op(t->run, value_in(t), value_in(w), b ? value_in(b) : 0));
 }
 
 static sv f_embedding(struct script *s, const struct script_args *a)
 {
-    struct tensor *ids = first(s, a), *w = ids ? need_tensor(s, a->v[1], "embedding") : NULL;
+    struct tensor *ids = first(s, a), *w = ids ? need_beside(s, ids, a->v[1], "embedding") : NULL;
 
     return w ? wrap(s, w->run,
-                    embedding_op(natives_of(s)->run ? natives_of(s)->run : w->run, value_in(w), value_in(ids), sv_given(a->v[2])))
+                    embedding_op(w->run, value_in(w), value_in(ids), sv_given(a->v[2])))
              : sv_null();
+}
+
+/* layer_norm.h _check_layer_norm_inputs(), of the last dimension */
+static bool is_normalised(struct script *s, const struct tensor *t, sv shape, const struct tensor *w, const struct tensor *b)
+{
+    int64_t size[MAX_DIMS], last = shape_of(t)->ndim ? size_of(t->run, value_in(t), -1) : -1;
+
+    if (sizes_arg(s, 1, &shape, size) != 1)
+        return script_failed(s) ? false : (script_leave(s, "normalisation over other than one dimension"), false);
+    if (size[0] != last)
+        return script_raise(s, EXC_RuntimeError, "Given normalized_shape=[%lld], expected input with shape [*, %lld]", (long long)size[0], (long long)size[0]),
+               false;
+    for (int i = 0; i < 2; i++) {
+        const struct tensor *x = i ? b : w;
+
+        if (x && (shape_of(x)->ndim != 1 || shape_of(x)->size[0] != last))
+            return script_raise(s, EXC_RuntimeError, "Expected %s to be of same shape as normalized_shape", i ? "bias" : "weight"), false;
+    }
+    return true;
 }
 
 static sv f_rms_norm(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "rms_norm") : NULL;
+    struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_beside(s, t, a->v[2], "rms_norm") : NULL;
     const struct quirks *q = natives_of(s)->host.q;
     uint32_t n = 1;
 
@@ -636,6 +661,8 @@ static sv f_rms_norm(struct script *s, const struct script_args *a)
         return script_raise(s, EXC_AttributeError, "module 'torch.nn.functional' has no attribute 'rms_norm'");
     if (seq_items(a->v[1], &n) && n != 1)
         return script_leave(s, "rms_norm() over more than the last dimension");
+    if (!is_normalised(s, t, a->v[1], w, NULL))
+        return sv_null();
     if (!q->fused_rms_norm || (w && shape_of(w)->dtype != shape_of(t)->dtype && !(t->run->autocast && q->rms_norm_autocast)))
         return written_formula(s, "rms_norm", 2, (sv[]){a->v[0], w ? a->v[2] : sv_none()});
     return wrap(s, t->run, rms_norm_op(t->run, value_in(t), w ? value_in(w) : 0));
@@ -643,8 +670,8 @@ static sv f_rms_norm(struct script *s, const struct script_args *a)
 
 static sv f_layer_norm(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "layer_norm") : NULL,
-                  *b = t && sv_given(a->v[3]) ? need_tensor(s, a->v[3], "layer_norm") : NULL;
+    struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_beside(s, t, a->v[2], "layer_norm") : NULL,
+                  *b = t && sv_given(a->v[3]) ? need_beside(s, t, a->v[3], "layer_norm") : NULL;
     int64_t size[MAX_DIMS];
     int nd;
 
@@ -652,15 +679,17 @@ static sv f_layer_norm(struct script *s, const struct script_args *a)
         return sv_null();
     if (nd != 1)
         return script_leave(s, "layer_norm() over more than the last dimension");
+    if (!is_normalised(s, t, a->v[1], w, b))
+        return sv_null();
     return wrap(s, t->run, layer_norm(t->run, value_in(t), w ? value_in(w) : 0, b ? value_in(b) : 0));
 }
 
 /* ---------------------------------------------------------------------------------------------------- attention, losses */
 static sv f_attention(struct script *s, const struct script_args *a)
 {
-    struct tensor *q = first(s, a), *k = q ? need_tensor(s, a->v[1], a->def->name) : NULL,
-                  *v = k ? need_tensor(s, a->v[2], a->def->name) : NULL,
-                  *mask = v && sv_given(a->v[3]) ? need_tensor(s, a->v[3], a->def->name) : NULL;
+    struct tensor *q = first(s, a), *k = q ? need_beside(s, q, a->v[1], a->def->name) : NULL,
+                  *v = k ? need_beside(s, q, a->v[2], a->def->name) : NULL,
+                  *mask = v && sv_given(a->v[3]) ? need_beside(s, q, a->v[3], a->def->name) : NULL;
     double p = 0;
     bool causal = false, grouped = false;
     enum attention_way way;
@@ -684,7 +713,7 @@ static sv f_attention(struct script *s, const struct script_args *a)
 
 sv f_cross_entropy(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *target = t ? need_tensor(s, a->v[1], "cross_entropy") : NULL;
+    struct tensor *t = first(s, a), *target = t ? need_beside(s, t, a->v[1], "cross_entropy") : NULL;
 
     if (!target)
         return sv_null();
@@ -693,6 +722,9 @@ sv f_cross_entropy(struct script *s, const struct script_args *a)
         return written_formula(s, "cross_entropy", 5,
                                (sv[]){a->v[0], a->v[1], sv_given(a->v[4]) ? a->v[4] : sv_int(-100),
                                       sv_given(a->v[6]) ? a->v[6] : script_symbol(s, "mean"), sv_given(a->v[7]) ? a->v[7] : sv_float(0)});
+    if (shape_of(t)->size[0] != shape_of(target)->size[0])
+        return script_raise(s, EXC_ValueError, "Expected input batch_size (%lld) to match target batch_size (%lld).", (long long)shape_of(t)->size[0],
+                            (long long)shape_of(target)->size[0]);
     return wrap(s, t->run, cross_entropy(t->run, value_in(t), value_in(target)));
 }
 
@@ -726,23 +758,32 @@ sv f_pad(struct script *s, const struct script_args *a)
         size[nd - 1 - (int)(i / 2)] += by;
         grows = grows || by > 0;
     }
+    for (int i = 0; i < nd; i++)
+        if (size[i] < 0)
+            return script_raise(s, EXC_RuntimeError, "a padding that leaves %lld elements of dimension %d", (long long)size[i], i);
     return wrap(s, t->run, pad_constant(t->run, value_in(t), size, grows));
 }
 
 /* Where each channel has filters of its own, as state space models have before their scan. */
 static sv f_conv1d(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *w = t ? need_tensor(s, a->v[1], "conv1d") : NULL,
-                  *b = w && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "conv1d") : NULL;
+    struct tensor *t = first(s, a), *w = t ? need_beside(s, t, a->v[1], "conv1d") : NULL,
+                  *b = w && sv_given(a->v[2]) ? need_beside(s, t, a->v[2], "conv1d") : NULL;
     int64_t stride[MAX_DIMS] = {1}, padding[MAX_DIMS] = {0}, dilation[MAX_DIMS] = {1}, groups = 1;
 
     if (!w || script_failed(s) || (sv_given(a->v[3]) && sizes_arg(s, 1, &a->v[3], stride) < 0) ||
         (sv_given(a->v[4]) && sizes_arg(s, 1, &a->v[4], padding) < 0) || (sv_given(a->v[5]) && sizes_arg(s, 1, &a->v[5], dilation) < 0) ||
         !int_arg(s, a->v[6], &groups))
         return sv_null();
+    if (groups < 1)
+        return script_raise(s, EXC_RuntimeError, "expected conv groups to be greater than 0, but got groups=%lld", (long long)groups);
+    if (stride[0] < 1 || dilation[0] < 1 || padding[0] < 0 || stride[0] > INT32_MAX || dilation[0] > INT32_MAX || padding[0] > INT32_MAX)
+        return script_raise(s, EXC_RuntimeError, "conv1d(): a stride, a dilation or a padding that is none");
     if (shape_of(t)->ndim != 3 || shape_of(w)->ndim != 3 || shape_of(w)->size[1] != 1 || shape_of(w)->size[0] % groups != 0 ||
-        groups != shape_of(t)->size[1] || groups == 1 || stride[0] < 1 || dilation[0] < 1)
+        groups != shape_of(t)->size[1] || groups == 1)
         return script_leave(s, "conv1d() but with filters for each channel");
+    if (shape_of(w)->size[2] < 1 || shape_of(w)->size[2] > INT32_MAX)
+        return script_raise(s, EXC_RuntimeError, "conv1d(): a kernel of %lld elements", (long long)shape_of(w)->size[2]);
     if (shape_of(t)->size[2] + 2 * padding[0] < dilation[0] * (shape_of(w)->size[2] - 1) + 1)
         return script_raise(s, EXC_RuntimeError, "Kernel size can't be greater than actual input size");
     return wrap(s, t->run, conv1d_depthwise(t->run, value_in(t), value_in(w), b ? value_in(b) : 0, (struct conv1d_how){padding[0], stride[0], dilation[0]}));

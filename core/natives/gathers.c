@@ -3,8 +3,8 @@
 
 sv f_masked_scatter(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = need_tensor(s, a->v[0], "masked_scatter"), *mask = t ? need_tensor(s, a->v[1], "masked_scatter") : NULL,
-                  *source = mask ? need_tensor(s, a->v[2], "masked_scatter") : NULL;
+    struct tensor *t = need_tensor(s, a->v[0], "masked_scatter"), *mask = t ? need_beside(s, t, a->v[1], "masked_scatter") : NULL,
+                  *source = mask ? need_beside(s, t, a->v[2], "masked_scatter") : NULL;
     int64_t n = source ? true_count(mask) : 0;
 
     if (!source)
@@ -63,6 +63,8 @@ sv f_repeat_interleave(struct script *s, const struct script_args *a)
     if (!int_arg(s, a->v[1], &n) || (sv_given(a->v[2]) && !dim_arg(s, t, a->v[2], &dim)))
         return sv_null();
     nd = shape_of(t)->ndim;
+    if (!nd)
+        return script_leave(s, "repeat_interleave() of a tensor without dimensions");
     if (n < 0 || n > INT32_MAX)
         return script_raise(s, EXC_RuntimeError, "repeats must be 0 or more, and fewer than that");
     if (nd == MAX_DIMS)
@@ -82,10 +84,12 @@ sv f_repeat_interleave(struct script *s, const struct script_args *a)
 /* gather(x, dim, index): as large as the index */
 sv f_gather(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = need_tensor(s, a->v[0], "gather"), *index = t ? need_tensor(s, a->v[2], "gather") : NULL;
+    struct tensor *t = need_tensor(s, a->v[0], "gather"), *index = t ? need_beside(s, t, a->v[2], "gather") : NULL;
 
     if (!index)
         return sv_null();
+    if (shape_of(index)->ndim != shape_of(t)->ndim && shape_of(index)->ndim && shape_of(t)->ndim)
+        return script_raise(s, EXC_RuntimeError, "Index tensor must have the same number of dimensions as input tensor");
     return wrap_content(s, t->run, gather_op(t->run, value_in(t), value_in(index)), if_const(t));
 }
 

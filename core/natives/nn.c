@@ -809,7 +809,7 @@ static sv module_called(struct script *s, sv self, const struct script_args *a)
         return script_call_method_args(s, self, n->forward, a);
     if (o->leaf || (o->kind == MODULE_LINEAR && natives_is_replaced(o->m)))
         return call_leaf(s, o, a);
-    given = x && dtype_is_float((enum dtype)shape_of(x)->dtype) ? value_in(x) : 0;
+    given = x && on_device(n, x) && dtype_is_float((enum dtype)shape_of(x)->dtype) ? value_in(x) : 0;
     seen = given;
     f = n->run->calls ? calls_enter(n->run, o->m, &seen) : module_enter_with(n->run, o->m, &seen);
     if (seen != given && !run_dead(n->run)) {
@@ -820,6 +820,7 @@ static sv module_called(struct script *s, sv self, const struct script_args *a)
         result = forward_of(s, self, a);
     }
     main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, o->m, result) : NULL;
+    main = main && on_device(n, main) ? main : NULL;
     out = main ? value_in(main) : 0;
     seen = n->run->calls ? calls_leave(n->run, f, out) : frame_leave(n->run, f, out);
     if (seen != out && sv_ok(result)) {

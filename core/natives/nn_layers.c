@@ -206,8 +206,10 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     r = x->run;
     weight = o->kind == MODULE_DROPOUT ? 0 : weight_of(s, a->v[0], natives_of(s)->weight, &w);
     bias = o->kind == MODULE_DROPOUT || o->kind == MODULE_EMBEDDING ? 0 : weight_of(s, a->v[0], natives_of(s)->bias, &b);
-    if (script_failed(s))
+    if (script_failed(s) || (weight && !stand_together(s, x, w)) || (bias && !stand_together(s, x, b)))
         return sv_null();
+    if (o->m && natives_of(s)->run && !on_device(natives_of(s), x))
+        return script_leave(s, "a module is called with a tensor of the host");
     if (o->m && o->m->within)
         return wrap(s, r, o->m->within(r, o->m, value_in(x)));
     switch (o->kind) {

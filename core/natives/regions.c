@@ -103,6 +103,11 @@ static val as_temporary(struct script *s, struct again *g, sv result)
         sv_drop(s, result);
         return 0;
     }
+    if (!on_device(g->n, t) || (other && !on_device(g->n, other))) {
+        (void)script_leave(s, "a checkpointed layer that returns a tensor of the host's");
+        sv_drop(s, result);
+        return 0;
+    }
     value_ref(r, v = value_in(t));
     if (other)
         value_ref(r, beside = value_in(other));
@@ -368,7 +373,7 @@ static sv attention_is_safe(struct script *s, const struct script_args *a)
 /* float_mask(mask, like) of a mask of bool */
 static sv float_mask_of(struct script *s, const struct script_args *a)
 {
-    struct tensor *mask = need_tensor(s, a->v[0], "a mask"), *like = mask ? need_tensor(s, a->v[1], "a mask") : NULL;
+    struct tensor *mask = need_tensor(s, a->v[0], "a mask"), *like = mask ? need_beside(s, mask, a->v[1], "a mask") : NULL;
 
     return like ? wrap(s, mask->run, float_mask(mask->run, value_in(mask), (enum dtype)shape_of(like)->dtype)) : sv_null();
 }
@@ -380,9 +385,12 @@ static sv flash_alone(struct script *s, const struct script_args *a)
     double p = 0;
     bool causal = false;
 
-    for (int i = 0; i < 3; i++)
-        if (!(t[i] = need_tensor(s, a->v[i], a->def->name)))
+    for (int i = 0; i < 3; i++) {
+        if (!(t[i] = i ? need_beside(s, t[0], a->v[i], a->def->name) : need_tensor(s, a->v[0], a->def->name)))
             return sv_null();
+        if (shape_of(t[i])->ndim != 4)
+            return script_raise(s, EXC_RuntimeError, "%s() takes [batch, heads, tokens, width]", a->def->name);
+    }
     if (!float_arg(s, a->v[3], &p) || !bool_arg(s, a->v[4], &causal))
         return sv_null();
     return wrap(s, t[0]->run, flash_attention(t[0]->run, value_in(t[0]), value_in(t[1]), value_in(t[2]), p, causal));
@@ -399,7 +407,7 @@ static sv made_alike(struct script *s, const struct script_args *a)
     if (!a->n_rest || a->n_rest > TENSORS)
         return script_leave(s, "an operator of more than %d tensors", TENSORS);
     for (uint32_t i = 0; i < a->n_rest; i++) {
-        if (!(t[i] = need_tensor(s, a->rest[i], "alike")))
+        if (!(t[i] = i ? need_beside(s, t[0], a->rest[i], "alike") : need_tensor(s, a->rest[0], "alike")))
             return sv_null();
         in[i] = value_in(t[i]);
     }
@@ -418,7 +426,7 @@ static sv made_strided(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "strided");
     int64_t size[MAX_DIMS], stride[MAX_DIMS];
-    int nd = t ? sizes_arg(s, 1, &a->v[1], size) : -1;
+    int nd = t ? new_sizes_arg(s, 1, &a->v[1], size) : -1;
 
     if (nd < 0 || sizes_arg(s, 1, &a->v[2], stride) != nd)
         return script_failed(s) ? sv_null() : script_leave(s, "a view of other strides than sizes");
@@ -436,8 +444,8 @@ static sv take_cublas_workspace(struct script *s, const struct script_args *a)
 /* mm(a, b, out=), addmm(out, a, b, out=): nothing is born but cuBLAS's workspace */
 static sv f_product_into(struct script *s, const struct script_args *a)
 {
-    struct tensor *out = need_tensor(s, a->v[0], "out"), *x = out ? need_tensor(s, a->v[1], "mat1") : NULL,
-                  *y = x ? need_tensor(s, a->v[2], "mat2") : NULL;
+    struct tensor *out = need_tensor(s, a->v[0], "out"), *x = out ? need_beside(s, out, a->v[1], "mat1") : NULL,
+                  *y = x ? need_beside(s, out, a->v[2], "mat2") : NULL;
 
     if (!y)
         return sv_null();

@@ -35,9 +35,11 @@ sv f_topk(struct script *s, const struct script_args *a)
 
     if (!t)
         return sv_null();
-    dim = shape_of(t)->ndim - 1;
+    dim = -1;
     if (!int_arg(s, a->v[1], &k) || !dim_arg(s, t, a->v[2], &dim))
         return sv_null();
+    if (!shape_of(t)->ndim)
+        return script_leave(s, "topk() of a tensor without dimensions");
     if (shape_of(t)->size[dim] > TOPK_ONE_BLOCK)
         return script_leave(s, "topk() of more than %d", TOPK_ONE_BLOCK);
     if (k < 0 || k > shape_of(t)->size[dim])
@@ -72,6 +74,8 @@ sv f_histc(struct script *s, const struct script_args *a)
 
     if (!t || !int_arg(s, a->v[1], &bins))
         return sv_null();
+    if (bins < 1)
+        return script_raise(s, EXC_RuntimeError, "bins must be > 0");
     return wrap_content(s, t->run, factory(t->run, OP_HISTC, (enum dtype)shape_of(t)->dtype, SHAPE(bins)), content_counted(t, bins));
 }
 
@@ -84,6 +88,8 @@ sv f_bincount(struct script *s, const struct script_args *a)
 
     if (!t || !int_arg(s, a->v[2], &bins))
         return sv_null();
+    if (bins < 0)
+        return script_raise(s, EXC_RuntimeError, "minlength should be >= 0");
     if (t->content.kind != CONTENT_CHOSEN)
         return script_leave(s, "how many bins there are is data: bincount()");
     calls_unheard(t->run);
@@ -102,13 +108,15 @@ sv f_bincount(struct script *s, const struct script_args *a)
 /* grouped_mm(a, b, offs=): tokens times the matrix of their expert */
 sv f_grouped_mm(struct script *s, const struct script_args *a)
 {
-    struct tensor *x = need_tensor(s, a->v[0], "grouped_mm"), *w = x ? need_tensor(s, a->v[1], "grouped_mm") : NULL,
-                  *offs = w ? need_tensor(s, a->v[2], "grouped_mm") : NULL;
+    struct tensor *x = need_tensor(s, a->v[0], "grouped_mm"), *w = x ? need_beside(s, x, a->v[1], "grouped_mm") : NULL,
+                  *offs = w ? need_beside(s, x, a->v[2], "grouped_mm") : NULL;
 
     if (!offs)
         return sv_null();
     if (sv_given(a->v[3]) || shape_of(x)->ndim != 2 || shape_of(w)->ndim != 3)
         return script_leave(s, "grouped_mm() with a bias, or but of [tokens, inner] and [experts, inner, columns]");
+    if (shape_of(offs)->ndim != 1 || shape_of(offs)->size[0] != shape_of(w)->size[0] || !shape_of(w)->size[0])
+        return script_raise(s, EXC_RuntimeError, "offs must have an end for each matrix of mat_b");
     if (shape_of(x)->size[1] != shape_of(w)->size[1])
         return script_raise(s, EXC_RuntimeError, "contraction dimension of mat_a and mat_b must match");
     if (shape_of(x)->dtype != shape_of(w)->dtype)
@@ -150,7 +158,7 @@ sv tensor_copied(struct script *s, struct tensor *t, sv self, struct tensor *fro
 {
     if (!may_be_written(s, t, "copy_()"))
         return sv_null();
-    if (!on_device(natives_of(s), from))
+    if (!on_device(natives_of(s), from) || !on_device(natives_of(s), t))
         return script_leave(s, "copy_() from the host of what a gradient passes through");
     return tensor_becomes(s, t, self, copy_in_place(t->run, value_in(t), value_in(from)));
 }
@@ -183,6 +191,8 @@ sv m_write_with(struct script *s, const struct script_args *a)
         tensor_written(t);
         return sv_keep(a->v[0]);
     }
+    if (!on_device(natives_of(s), t))
+        return script_raise(s, EXC_RuntimeError, "Expected all tensors to be on the same device");
     if (!may_be_written(s, t, a->def->name))
         return sv_null();
     if (alpha && other && is_followed(other))
@@ -256,7 +266,7 @@ sv m_scatter_(struct script *s, const struct script_args *a)
 /* index_select(x, 0, index) of what wants no gradient */
 sv f_index_select(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = need_tensor(s, a->v[0], "index_select"), *index = t ? need_tensor(s, a->v[2], "index_select") : NULL;
+    struct tensor *t = need_tensor(s, a->v[0], "index_select"), *index = t ? need_beside(s, t, a->v[2], "index_select") : NULL;
     int64_t size[MAX_DIMS];
     int dim = 0;
 

@@ -23,6 +23,21 @@ struct tensor *need_tensor(struct script *s, sv v, const char *where)
     return t;
 }
 
+bool stand_together(struct script *s, const struct tensor *t, const struct tensor *other)
+{
+    if (t->run == other->run)
+        return true;
+    (void)script_raise(s, EXC_RuntimeError, "Expected all tensors to be on the same device");
+    return false;
+}
+
+struct tensor *need_beside(struct script *s, const struct tensor *t, sv v, const char *where)
+{
+    struct tensor *other = need_tensor(s, v, where);
+
+    return other && stand_together(s, t, other) ? other : NULL;
+}
+
 /* What PyTorch raises at an operator is the language's to catch. */
 static sv raise_again(struct script *s, struct run *r)
 {
@@ -38,6 +53,12 @@ sv run_failed(struct script *s, struct run *r)
 {
     if (r->error.code == ERR_SCRIPT_RAISED)
         return raise_again(s, r);
+    if (r->error.code == ERR_LEAVES_LANGUAGE) { /* the script knows its line */
+        struct err err = r->error;
+
+        r->error = (struct err){0};
+        return script_leave(s, "%s", err.detail);
+    }
     if (r->error.code)
         return script_fail(s, &r->error);
     return script_raise(s, EXC_RuntimeError, "the recomputation has saved what it should");
@@ -187,6 +208,16 @@ bool bool_arg(struct script *s, sv v, bool *ret)
     return true;
 }
 
+static bool is_dim(struct script *s, int64_t dim, int nd, int *ret)
+{
+    if (dim < -nd || dim >= nd) {
+        (void)script_raise(s, EXC_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", -nd, nd - 1, (long long)dim);
+        return false;
+    }
+    *ret = (int)(dim < 0 ? dim + nd : dim);
+    return true;
+}
+
 bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret)
 {
     int64_t dim = *ret;
@@ -196,14 +227,16 @@ bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret)
         (void)script_leave(s, "several dimensions at once");
         return false;
     }
-    if (!int_arg(s, v, &dim))
-        return false;
-    if (dim < -nd || dim >= nd + (nd == 0)) {
-        (void)script_raise(s, EXC_IndexError, "dimension %lld is out of range for a tensor of %d dimensions", (long long)dim, nd);
-        return false;
-    }
-    *ret = (int)(dim < 0 ? dim + nd : dim);
-    return true;
+    return int_arg(s, v, &dim) && is_dim(s, dim, nd ? nd : 1, ret);
+}
+
+bool new_dim_arg(struct script *s, const struct tensor *t, sv v, int *ret)
+{
+    int64_t dim = *ret;
+
+    if (shape_of(t)->ndim == MAX_DIMS)
+        return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS), false;
+    return int_arg(s, v, &dim) && is_dim(s, dim, shape_of(t)->ndim + 1, ret);
 }
 
 struct run *run_arg(struct script *s, sv device)
@@ -290,6 +323,18 @@ int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret)
             return -1;
     }
     return sizes_sane(s, (int)count, ret) ? (int)count : -1;
+}
+
+int new_sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret)
+{
+    int nd = sizes_arg(s, n, v, ret);
+
+    for (int i = 0; i < nd; i++)
+        if (ret[i] < 0) {
+            (void)script_raise(s, EXC_RuntimeError, "Trying to create tensor with negative dimension %lld", (long long)ret[i]);
+            return -1;
+        }
+    return nd;
 }
 
 sv sizes_value(struct script *s, const struct value *x)

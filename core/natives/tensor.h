@@ -42,6 +42,9 @@ static inline bool masks_nothing(const struct tensor *mask)
 }
 struct tensor *as_tensor(struct script *s, sv v);                      /* NULL: it is none; no exception is set */
 struct tensor *need_tensor(struct script *s, sv v, const char *where); /* NULL: TypeError is set */
+/* The same, of the run of t: a kernel takes tensors of one device, and numbers of values mean nothing in another run. NULL: an exception is set. */
+struct tensor *need_beside(struct script *s, const struct tensor *t, sv v, const char *where);
+bool stand_together(struct script *s, const struct tensor *t, const struct tensor *other); /* false: RuntimeError is set */
 
 static inline val value_in(const struct tensor *t)
 {
@@ -76,12 +79,14 @@ bool dtype_arg(struct script *s, sv v, enum dtype *ret); /* absent or None leave
 bool int_arg(struct script *s, sv v, int64_t *ret);      /* the same; a 0-dim tensor of known content is its value */
 bool float_arg(struct script *s, sv v, double *ret);
 bool bool_arg(struct script *s, sv v, bool *ret);
-bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret); /* counted from the front */
+bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret); /* counted from the front; of no dimensions the first, which has no size */
+bool new_dim_arg(struct script *s, const struct tensor *t, sv v, int *ret); /* where one more would stand */
 struct run *run_arg(struct script *s, sv device);                       /* absent: the host's; NULL: an exception is set */
 /* Sizes: a tuple, a list, or integers one by one (v[0..n) or rest). -1 where the exception is set. */
 bool sizes_sane(struct script *s, int n, const int64_t *size); /* false: an exception is set, or the script has ended: more than any memory holds */
 bool size_grow(struct script *s, int64_t *size, int64_t by);            /* times as large; false as above */
-int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret);
+int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret);     /* -1 among them: what it means is the operator's to know */
+int new_sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret); /* of what is made: none below 0 */
 sv sizes_value(struct script *s, const struct value *x); /* torch.Size */
 bool is_number(sv v);
 

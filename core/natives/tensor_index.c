@@ -76,6 +76,9 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
     if (n == 1 && first == 0 && shape_of(index[0])->dtype == DTYPE_BOOL) {
         int64_t chosen = true_count(index[0]);
 
+        for (int d = 0; d < shape_of(index[0])->ndim; d++)
+            if (shape_of(index[0])->size[d] != r->values[x].size[d])
+                return script_raise(s, EXC_IndexError, "The shape of the mask at index 0 does not match the shape of the indexed tensor");
         return chosen < 0 ? script_leave(s, "rows that a mask chooses: how many is data")
                           : wrap_content(s, r, mask_index(r, x, value_in(index[0]), chosen), c.kind == CONTENT_CONST ? c : content_unknown());
     }
@@ -164,6 +167,23 @@ static struct tensor *of_list(struct script *s, struct cursor *c, sv key)
     return as_tensor(s, made);
 }
 
+/* TensorAdvancedIndexing.cpp: indices of the host's are copied to where x is. */
+static struct tensor *brought(struct script *s, struct cursor *c, struct tensor *index)
+{
+    const struct value *x = shape_of(index);
+    sv made;
+
+    if (!on_device(natives_of(s), c->t)) {
+        (void)script_raise(s, EXC_RuntimeError, "indices should be either on cpu or on the same device as the indexed tensor (cpu)");
+        return NULL;
+    }
+    made = wrap_content(s, c->t->run, factory(c->t->run, OP_TO_COPY, (enum dtype)x->dtype, x->ndim, x->size), index->content);
+    if (!sv_ok(made))
+        return NULL;
+    c->made[c->n_made++] = made;
+    return as_tensor(s, made);
+}
+
 static bool take_slice(struct script *s, struct cursor *c, sv key)
 {
     struct run *r = c->t->run;
@@ -218,6 +238,10 @@ static bool take(struct script *s, struct cursor *c, sv key, int skipped)
     struct run *r = c->t->run;
     struct tensor *index;
 
+    if (c->dim > r->values[c->x].ndim) { /* behind a second ellipsis */
+        (void)script_raise(s, EXC_IndexError, "too many indices for tensor of dimension %d", r->values[c->x].ndim);
+        return false;
+    }
     if (key.tag == SV_NONE) {
         if (r->values[c->x].ndim >= MAX_DIMS) {
             (void)script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
@@ -244,8 +268,9 @@ static bool take(struct script *s, struct cursor *c, sv key, int skipped)
     index = as_tensor(s, key);
     if (index && !shape_of(index)->ndim && !dtype_is_float((enum dtype)shape_of(index)->dtype) && shape_of(index)->dtype != DTYPE_BOOL)
         return take_scalar(s, c, index);
-    if (!index)
-        index = of_list(s, c, key);
+    index = !index ? of_list(s, c, key) : index->run != r ? brought(s, c, index) : index;
+    if (script_failed(s))
+        return false;
     if (!index) {
         (void)script_leave(s, "a tensor indexed by %s", cls_name(sv_class(s, key)));
         return false;
@@ -297,6 +322,8 @@ static bool take_all(struct script *s, struct cursor *c, uint32_t n, const sv *k
         if (take(s, c, keys[i], shape_of(c->t)->ndim - (int)taken) && !run_dead(c->t->run))
             continue;
         calls_held(c->t->run, CALLED_CONSUME, c->x == value_in(c->t) ? 0 : c->x);
+        while (c->n_made)
+            sv_drop(s, c->made[--c->n_made]);
         if (!script_failed(s))
             (void)run_failed(s, c->t->run);
         return false;

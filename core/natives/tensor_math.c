@@ -34,7 +34,7 @@ static struct run *meet(struct script *s, struct operand *a, struct operand *b)
 {
     const struct natives *n = natives_of(s);
 
-    if (a->t && b->t && a->t->run != b->t->run && !(a->t->param || b->t->param)) {
+    if (a->t && b->t && a->t->run != b->t->run) {
         struct operand *host = on_device(n, a->t) ? b : a;
 
         if (!host_scalar(n, host)) {

@@ -92,14 +92,11 @@ static sv m_t(struct script *s, const struct script_args *a)
 static sv m_unsqueeze(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
-    int64_t dim = 0;
+    int dim = 0;
 
-    if (!t || !int_arg(s, a->v[1], &dim))
+    if (!t || !new_dim_arg(s, t, a->v[1], &dim))
         return sv_null();
-    dim += dim < 0 ? shape_of(t)->ndim + 1 : 0;
-    if (shape_of(t)->ndim >= MAX_DIMS)
-        return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
-    return wrap_content(s, t->run, unsqueeze(t->run, value_in(t), (int)dim), content_with_dim(t, (int)dim));
+    return wrap_content(s, t->run, unsqueeze(t->run, value_in(t), dim), content_with_dim(t, dim));
 }
 
 static sv m_squeeze(struct script *s, const struct script_args *a)
@@ -135,9 +132,13 @@ static sv m_flatten(struct script *s, const struct script_args *a)
 
     if (!t)
         return sv_null();
-    last = shape_of(t)->ndim - 1;
+    last = -1;
     if (!dim_arg(s, t, a->v[1], &first) || !dim_arg(s, t, a->v[2], &last))
         return sv_null();
+    if (first > last)
+        return script_raise(s, EXC_RuntimeError, "flatten() has invalid args: start_dim cannot come after end_dim");
+    if (!shape_of(t)->ndim)
+        size[nd++] = 1;
     for (int i = 0; i < shape_of(t)->ndim; i++)
         if (i > first && i <= last)
             size[nd - 1] *= shape_of(t)->size[i];
@@ -157,6 +158,13 @@ static sv m_contiguous(struct script *s, const struct script_args *a)
     return t ? wrap_of(s, t, a->v[0], contiguous(t->run, value_in(t))) : sv_null();
 }
 
+static bool has_dim_arg(struct script *s, const struct tensor *t, sv v, int *ret)
+{
+    if (!shape_of(t)->ndim)
+        return script_raise(s, EXC_IndexError, "Dimension specified as 0 but tensor has no dimensions"), false;
+    return dim_arg(s, t, v, ret);
+}
+
 static sv m_size(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
@@ -166,7 +174,7 @@ static sv m_size(struct script *s, const struct script_args *a)
         return sv_null();
     if (!sv_given(a->v[1]))
         return sizes_value(s, shape_of(t));
-    return dim_arg(s, t, a->v[1], &dim) ? sv_int(shape_of(t)->size[dim]) : sv_null();
+    return has_dim_arg(s, t, a->v[1], &dim) ? sv_int(shape_of(t)->size[dim]) : sv_null();
 }
 
 static sv m_dim(struct script *s, const struct script_args *a)
@@ -197,7 +205,7 @@ static sv m_stride(struct script *s, const struct script_args *a)
             all[i] = sv_int(shape_of(t)->stride[i]);
         return tuple_new(s, (uint32_t)shape_of(t)->ndim, all);
     }
-    return dim_arg(s, t, a->v[1], &dim) ? sv_int(shape_of(t)->stride[dim]) : sv_null();
+    return has_dim_arg(s, t, a->v[1], &dim) ? sv_int(shape_of(t)->stride[dim]) : sv_null();
 }
 
 static sv m_is_contiguous(struct script *s, const struct script_args *a)
@@ -227,6 +235,16 @@ sv tensors_of(struct script *s, struct run *r, uint32_t n, val *parts, struct co
     return made;
 }
 
+static bool fits_into(struct script *s, int64_t whole, int64_t part, int64_t *taken)
+{
+    if (part < 0 || part > whole - *taken)
+        return script_raise(s, EXC_RuntimeError, "split_with_sizes expects split_sizes to sum exactly to %lld and to have only non-negative entries",
+                            (long long)whole),
+               false;
+    *taken += part;
+    return true;
+}
+
 /* As many parts as sizes were given, or of which each is as long but the last. */
 static sv split_into(struct script *s, struct tensor *t, int dim, uint32_t n, const sv *given, int64_t each)
 {
@@ -234,12 +252,15 @@ static sv split_into(struct script *s, struct tensor *t, int dim, uint32_t n, co
     int64_t *sizes = script_memory(s, bytes), whole = shape_of(t)->size[dim];
     val *parts = sizes ? (val *)(sizes + n) : NULL;
     sv made = sv_null();
+    int64_t taken = 0;
     bool ok = sizes;
 
     for (uint32_t i = 0; ok && i < n; i++) {
         sizes[i] = whole - i * each < each ? whole - i * each : each;
-        ok = !given || int_arg(s, given[i], &sizes[i]);
+        ok = !given || (int_arg(s, given[i], &sizes[i]) && fits_into(s, whole, sizes[i], &taken));
     }
+    if (ok && given && taken != whole)
+        ok = fits_into(s, whole, -1, &taken);
     if (ok) {
         (given ? split_with_sizes : split)(t->run, value_in(t), dim, (int)n, sizes, parts);
         made = run_dead(t->run) ? run_failed(s, t->run)
@@ -258,7 +279,7 @@ static sv m_split(struct script *s, const struct script_args *a)
     int64_t whole, each = 0;
     const sv *given;
 
-    if (!t || !dim_arg(s, t, a->v[2], &dim))
+    if (!t || !has_dim_arg(s, t, a->v[2], &dim))
         return sv_null();
     whole = shape_of(t)->size[dim];
     given = a->def->data == PARTS_SPLIT ? seq_items(a->v[1], &n) : NULL;
@@ -394,7 +415,7 @@ static sv m_new(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     dtype = (enum dtype)shape_of(t)->dtype;
-    if ((nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0 || !dtype_arg(s, a->v[1], &dtype) || !(r = run_or(s, a->v[2], t->run)))
+    if ((nd = new_sizes_arg(s, a->n_rest, a->rest, size)) < 0 || !dtype_arg(s, a->v[1], &dtype) || !(r = run_or(s, a->v[2], t->run)))
         return sv_null();
     if (t->mapped && !nd)
         for (nd = 0; nd < shape_of(t)->ndim; nd++)
@@ -415,7 +436,7 @@ static sv m_new_full(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     dtype = (enum dtype)shape_of(t)->dtype;
-    if ((nd = sizes_arg(s, 1, &a->v[1], size)) < 0 || !float_arg(s, a->v[2], &c) || !dtype_arg(s, a->v[3], &dtype) ||
+    if ((nd = new_sizes_arg(s, 1, &a->v[1], size)) < 0 || !float_arg(s, a->v[2], &c) || !dtype_arg(s, a->v[3], &dtype) ||
         !(r = run_or(s, a->v[4], t->run)))
         return sv_null();
     return wrap_content(s, r, factory(r, OP_FULL, dtype, nd, size), content_const(c));

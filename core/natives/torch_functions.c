@@ -21,7 +21,7 @@ static sv t_filled(struct script *s, const struct script_args *a)
     enum dtype dtype = natives_of(s)->default_dtype;
     int64_t size[MAX_DIMS];
     struct run *r = run_arg(s, a->v[1]);
-    int nd = sizes_arg(s, a->n_rest, a->rest, size);
+    int nd = new_sizes_arg(s, a->n_rest, a->rest, size);
 
     if (!r || nd < 0 || !dtype_arg(s, a->v[0], &dtype))
         return sv_null();
@@ -42,7 +42,7 @@ static sv t_full(struct script *s, const struct script_args *a)
     int64_t size[MAX_DIMS];
     double c = 0;
     struct run *r = run_arg(s, a->v[3]);
-    int nd = sizes_arg(s, 1, &a->v[0], size);
+    int nd = new_sizes_arg(s, 1, &a->v[0], size);
 
     if (a->v[1].tag == SV_INT)
         dtype = DTYPE_INT64;
@@ -106,7 +106,7 @@ static sv t_arange(struct script *s, const struct script_args *a)
     dtype = floats ? natives_of(s)->default_dtype : DTYPE_INT64;
     if (!dtype_arg(s, a->v[0], &dtype))
         return sv_null();
-    if (bound[2] == 0 || (bound[1] - bound[0]) / bound[2] > 1e12)
+    if (bound[2] == 0 || !(fabs((bound[1] - bound[0]) / bound[2]) <= 1e12))
         return script_raise(s, EXC_RuntimeError, "arange() of no step, or of more elements than there are");
     n = (int64_t)((bound[1] - bound[0] + bound[2] - (bound[2] > 0 ? 1 : -1)) / bound[2]);
     if (floats && (double)n * bound[2] < bound[1] - bound[0])
@@ -123,6 +123,8 @@ static sv t_linspace(struct script *s, const struct script_args *a)
 
     if (!r || !int_arg(s, a->v[2], &n) || !dtype_arg(s, a->v[3], &dtype))
         return sv_null();
+    if (n < 0)
+        return script_raise(s, EXC_RuntimeError, "number of steps must be non-negative");
     return wrap(s, r, factory(r, OP_ARANGE, dtype, SHAPE(n)));
 }
 
@@ -154,7 +156,7 @@ sv tensor_new(struct script *s, const struct script_args *a)
     struct natives *n = natives_of(s);
     int64_t size[MAX_DIMS];
     sv data = a->n_rest ? a->rest[0] : sv_null();
-    int nd = a->n_rest == 1 && data.tag != SV_INT ? sizes_of_lists(s, &data, size) : sizes_arg(s, a->n_rest, a->rest, size);
+    int nd = a->n_rest == 1 && data.tag != SV_INT ? sizes_of_lists(s, &data, size) : new_sizes_arg(s, a->n_rest, a->rest, size);
 
     return nd < 0 ? sv_null() : wrap(s, &n->host, factory(&n->host, OP_EMPTY, n->default_dtype, nd, size));
 }
@@ -205,7 +207,7 @@ static sv t_tensor(struct script *s, const struct script_args *a)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- joins */
-/* The values of a list of n tensors; one of those on the device, if any is, says where. */
+/* The values of a list of n tensors of one run. */
 static bool gathered(struct script *s, uint32_t n, const sv *items, val *ret, struct run **run, struct tensor **ret_first)
 {
     if (!script_charge(s, n / 4))
@@ -215,9 +217,11 @@ static bool gathered(struct script *s, uint32_t n, const sv *items, val *ret, st
 
         if (!t)
             return false;
-        if (!*ret_first || on_device(natives_of(s), t)) {
+        if (!*ret_first) {
             *run = t->run;
             *ret_first = t;
+        } else if (!stand_together(s, *ret_first, t)) {
+            return false;
         }
         ret[i] = value_in(t);
     }
@@ -342,6 +346,12 @@ static sv t_nonzero(struct script *s, const struct script_args *a)
     return t && bool_arg(s, a->v[1], &as_tuple) ? places(s, t, "nonzero()", as_tuple) : sv_null();
 }
 
+/* A number of the host's beside tensors of the device: it has no storage there. */
+static val beside(const struct tensor *t, const struct tensor *other)
+{
+    return other->run == t->run ? value_in(other) : value_new(t->run, (enum dtype)shape_of(other)->dtype, 0, NULL);
+}
+
 static sv t_where(struct script *s, const struct script_args *a)
 {
     struct tensor *c = need_tensor(s, a->v[0], "where"), *x = as_tensor(s, a->v[1]), *y = as_tensor(s, a->v[2]);
@@ -354,7 +364,9 @@ static sv t_where(struct script *s, const struct script_args *a)
     if (!sv_ok(a->v[1]))
         return places(s, c, "where() of one argument", true);
     r = c->run;
-    if (x && y && on_device(natives_of(s), x) == on_device(natives_of(s), y) && shape_of(x)->ndim && shape_of(y)->ndim)
+    if ((x && shape_of(x)->ndim && !stand_together(s, c, x)) || (y && shape_of(y)->ndim && !stand_together(s, c, y)))
+        return sv_null();
+    if (x && y && shape_of(x)->ndim && shape_of(y)->ndim)
         return wrap(s, r, where(r, value_in(c), value_in(x), value_in(y)));
     if (x || y)
         dtype = (enum dtype)shape_of(x ? x : y)->dtype;
@@ -363,7 +375,7 @@ static sv t_where(struct script *s, const struct script_args *a)
     if ((x && shape_of(x)->requires_grad) || (y && shape_of(y)->requires_grad)) {
         if (!x || !y)
             least = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
-        return wrap(s, r, where(r, value_in(c), x ? value_in(x) : least, y ? value_in(y) : least));
+        return wrap(s, r, where(r, value_in(c), x ? beside(c, x) : least, y ? beside(c, y) : least));
     }
     calls_unheard(r);
     for (int i = 0; i < 2; i++) /* a number beside a tensor becomes one of 0 dimensions */
@@ -438,6 +450,8 @@ static sv t_nonzero_of(struct script *s, const struct script_args *a)
 
     if (!t || !int_arg(s, a->v[1], &n))
         return sv_null();
+    if (n < 0)
+        return script_raise(s, EXC_RuntimeError, "Trying to create tensor with negative dimension %lld", (long long)n);
     return wrap(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)));
 }
 

@@ -18,6 +18,8 @@ static bool add_tensors(struct script *s, sv list, uint64_t *bytes, uint64_t *el
             continue;
         if (!t)
             return false;
+        if (natives_of(s)->run && !on_device(natives_of(s), t))
+            return script_raise(s, EXC_ValueError, "Pointer argument cannot be accessed from Triton (cpu tensor?)"), false;
         each = (uint64_t)numel(t->run, value_in(t));
         *bytes += each * dtype_bytes((enum dtype)shape_of(t)->dtype);
         *elems = each > *elems ? each : *elems;
@@ -41,7 +43,7 @@ static sv launch_kernel(struct script *s, const struct script_args *a)
 /* attend(query, key, causal, backward): a kernel that does what flash attention's does */
 static sv attend(struct script *s, const struct script_args *a)
 {
-    const struct tensor *q = need_tensor(s, a->v[0], "query"), *k = q ? need_tensor(s, a->v[1], "key") : NULL;
+    const struct tensor *q = need_tensor(s, a->v[0], "query"), *k = q ? need_beside(s, q, a->v[1], "key") : NULL;
     const struct value *x = k ? shape_of(q) : NULL, *y = k ? shape_of(k) : NULL;
     bool causal = true, backward = false;
 
@@ -85,7 +87,7 @@ static sv cdiv(struct script *s, const struct script_args *a)
 
     if (!int_arg(s, a->v[0], &x) || !int_arg(s, a->v[1], &y))
         return sv_null();
-    return y > 0 ? sv_int((x + y - 1) / y) : script_raise(s, EXC_ZeroDivisionError, "division by zero");
+    return y > 0 ? sv_int(x / y + (x % y > 0)) : script_raise(s, EXC_ZeroDivisionError, "division by zero");
 }
 
 static sv next_power_of_2(struct script *s, const struct script_args *a)

@@ -3,7 +3,6 @@
 #include "torch/calls.h"
 #include "torch/checkpoint.h"
 
-#include <stdio.h>
 #include <string.h>
 
 val unsafe_view(struct run *r, val a, int ndim, const int64_t *size);
@@ -90,19 +89,41 @@ static struct copies copies_for_blas(struct run *r, val out, val a, val b, int d
     return c;
 }
 
-/* The inner sizes of a product, and the batches of one of batches, have to be the same, and so do the dtypes (autocast has been there). */
-static bool multiply(struct run *r, val a, val b, int dim)
+/* What a product is made of, in the words of Blas.cpp and LinearAlgebra.cpp: matrices (nd 2) or batches of them (3) of one dtype (autocast has been there),
+ * whose inner sizes and batches agree. Whoever reads their sizes asks here first. */
+static bool multiply(struct run *r, val a, val b, int nd)
 {
-    char text[160];
+    const struct value *x = &r->values[a], *y = &r->values[b];
+    const int64_t *m = x->size, *n = y->size;
 
     if (!same_dtype(r, 2, (val[]){a, b}))
         return false;
-    if (size_of(r, a, dim) == size_of(r, b, dim - 1) && (dim < 2 || size_of(r, a, 0) == size_of(r, b, 0)))
+    if (x->ndim != nd || y->ndim != nd)
+        return nd == 2 ? run_raise(r, "mat%d must be a matrix, got %d-D tensor", x->ndim != nd ? 1 : 2, x->ndim != nd ? x->ndim : y->ndim)
+                       : run_raise(r, "batch%d must be a 3D tensor", x->ndim != nd ? 1 : 2);
+    if (m[nd - 1] == n[nd - 2] && (nd == 2 || m[0] == n[0]))
         return true;
-    (void)snprintf(text, sizeof text, "RuntimeError: mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
-                   (long long)size_of(r, a, dim - 1), (long long)size_of(r, a, dim), (long long)size_of(r, b, dim - 1), (long long)size_of(r, b, dim));
-    run_fail(r, ERR_SCRIPT_RAISED, "", text);
-    return false;
+    return nd == 2 ? run_raise(r, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", (long long)m[0], (long long)m[1], (long long)n[0],
+                               (long long)n[1])
+                   : run_raise(r, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld].", (long long)m[0],
+                               (long long)m[2], (long long)n[0], (long long)n[1]);
+}
+
+/* What is added to a product is laid out over it: ExpandUtils.h expand_size(). */
+static bool is_added(struct run *r, val what, val a, val b, int nd)
+{
+    const struct value *x = &r->values[what];
+
+    if (x->ndim > nd)
+        return run_raise(r, "expand(): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)", nd, x->ndim);
+    for (int i = 1; i <= x->ndim; i++) {
+        int64_t n = i == 1 ? size_of(r, b, -1) : size_of(r, a, -i), own = x->size[x->ndim - i];
+
+        if (own != n && own != 1)
+            return run_raise(r, "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton dimension %d.", (long long)n,
+                             (long long)own, nd - i);
+    }
+    return true;
 }
 
 val mm_raw(struct run *r, val a, val b)
@@ -110,7 +131,7 @@ val mm_raw(struct run *r, val a, val b)
     val out;
     struct copies c;
 
-    if (run_dead(r) || !multiply(r, a, b, 1))
+    if (run_dead(r) || !multiply(r, a, b, 2))
         return 0;
     out = value_empty(r, OP_MM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
     c = copies_for_blas(r, out, a, b, 0);
@@ -126,8 +147,12 @@ void mm_into(struct run *r, enum op op, val out, val a, val b)
     calls_unheard(r);
     struct copies c;
 
-    if (run_dead(r))
+    if (run_dead(r) || !multiply(r, a, b, 2))
         return;
+    if (r->values[out].ndim != 2 || size_of(r, out, 0) != size_of(r, a, 0) || size_of(r, out, 1) != size_of(r, b, 1)) {
+        (void)run_raise(r, "Bad in-place call: input tensor size and output tensor size should match");
+        return;
+    }
     c = copies_for_blas(r, out, a, b, 0);
     cublas_workspace(r, op);
     launch_product(r, op, out, a, b, op == OP_ADDMM ? out : 0);
@@ -140,7 +165,7 @@ val bmm_raw(struct run *r, val a, val b)
     val out;
     struct copies c;
 
-    if (run_dead(r) || !multiply(r, a, b, 2))
+    if (run_dead(r) || !multiply(r, a, b, 3))
         return 0;
     out = value_empty(r, OP_BMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, a, 1), size_of(r, b, 2)));
     c = copies_for_blas(r, out, a, b, 1);
@@ -161,7 +186,7 @@ static val product(struct run *r, enum op op, val (*kernel)(struct run *, val, v
 {
     val in[2] = {a, b}, out;
     bool selected;
-    uint32_t node = attach(r, op, 2, in);
+    uint32_t node = !run_dead(r) && multiply(r, a, b, op == OP_BMM ? 3 : 2) ? attach(r, op, 2, in) : 0;
 
     if (node) {
         struct node *n = &r->nodes[node];
@@ -231,7 +256,7 @@ static val addmm_plain(struct run *r, val bias, val a, val b)
 {
     val in[3] = {bias, a, b}, out = 0;
     bool selected;
-    uint32_t node = !run_dead(r) && multiply(r, a, b, 1) && same_dtype(r, 3, in) ? attach(r, OP_ADDMM, 3, in) : 0;
+    uint32_t node = !run_dead(r) && multiply(r, a, b, 2) && same_dtype(r, 3, in) && is_added(r, bias, a, b, 2) ? attach(r, OP_ADDMM, 3, in) : 0;
 
     if (node) {
         r->nodes[node].float8 = r->in_float8;
@@ -287,7 +312,7 @@ val baddbmm(struct run *r, val input, val a, val b, bool scaled)
     in[2] = autocast_arg(r, OP_BADDBMM, b);
     in[1] = autocast_arg(r, OP_BADDBMM, a);
     in[0] = autocast_arg(r, OP_BADDBMM, input);
-    node = same_dtype(r, 3, in) ? attach(r, OP_BADDBMM, 3, in) : 0;
+    node = !run_dead(r) && multiply(r, in[1], in[2], 3) && same_dtype(r, 3, in) && is_added(r, in[0], in[1], in[2], 3) ? attach(r, OP_BADDBMM, 3, in) : 0;
     if (node)
         r->nodes[node].at.p = scaled;
     if (wants_grad(r, in[2]))
@@ -337,7 +362,12 @@ static val matmul_batched(struct run *r, val a, val b)
         int ax = i - (nd - x->ndim), ay = i - (nd - y->ndim);
         int64_t px = ax < 0 ? 1 : x->size[ax], py = ay < 0 ? 1 : y->size[ay];
 
-        batch[i] = px > py ? px : py;
+        if (px != py && px != 1 && py != 1) {
+            (void)run_raise(r, "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d", (long long)px,
+                            (long long)py, i);
+            return 0;
+        }
+        batch[i] = px == 1 ? py : px;
         n *= batch[i];
     }
     memcpy(sa, batch, sizeof sa);
@@ -363,7 +393,7 @@ static val matmul_turned(struct run *r, val a, val turned)
 
     memcpy(size, r->values[turned].size, sizeof size);
     size[nd - 1] = size_of(r, a, 0);
-    rows = owned(r, reshape(r, turned, SHAPE(-1, size_of(r, a, 1))));
+    rows = owned(r, reshape(r, turned, SHAPE(count_rows(r, turned), r->values[turned].size[nd - 1])));
     out = unsafe_view(r, mm(r, rows, t_op(r, a)), nd, size);
     out = contiguous(r, transpose(r, out, nd - 2, nd - 1));
     value_unref(r, rows);
@@ -376,6 +406,10 @@ static val matmul_plain(struct run *r, val a, val b, bool trained)
 
     if (run_dead(r))
         return 0;
+    if (!x->ndim || y->ndim < 2 || (x->ndim == 1 && y->ndim > 2)) { /* vectors are elsewhere: mv(), vector_first() in the language */
+        (void)run_raise(r, x->ndim && y->ndim ? "a product of a vector where matrices are multiplied" : "both arguments to matmul need to be at least 1D");
+        return 0;
+    }
     if (x->ndim == 2 && y->ndim == 2)
         return mm(r, a, b);
     if (x->ndim == 1 && y->ndim == 2)
@@ -386,7 +420,7 @@ static val matmul_plain(struct run *r, val a, val b, bool trained)
 
         memcpy(size, x->size, sizeof size);
         size[nd - 1] = y->size[1];
-        return unsafe_view(r, mm(r, reshape(r, a, SHAPE(-1, x->size[nd - 1])), b), nd, size);
+        return unsafe_view(r, mm(r, reshape(r, a, SHAPE(count_rows(r, a), x->size[nd - 1])), b), nd, size);
     }
     if (x->ndim == 2 && y->ndim >= 3 && wants_grad(r, a)) /* should_fold: "tensor1.dim() == 2" does not, else */
         return matmul_turned(r, a, transpose(r, b, y->ndim - 2, y->ndim - 1));
@@ -420,16 +454,16 @@ static val linear_plain(struct run *r, val x, val weight, val bias)
     int nd = v->ndim;
     val out, whole;
 
+    if (!nd || !r->values[weight].ndim) {
+        (void)run_raise(r, "both arguments to linear need to be at least 1D");
+        return 0;
+    }
     if (bias && nd == 2)
         return addmm_plain(r, bias, x, t_op(r, weight));
-    if (bias && nd && v->contiguous) {
-        int64_t rows = 1;
-
+    if (bias && v->contiguous && r->values[weight].ndim == 2) {
         memcpy(size, v->size, sizeof size);
-        for (int d = 0; d < nd - 1; d++)
-            rows *= size[d];
         size[nd - 1] = size_of(r, weight, 0);
-        x = reshape(r, x, SHAPE(rows, v->size[nd - 1]));
+        x = reshape(r, x, SHAPE(count_rows(r, x), v->size[nd - 1]));
         out = addmm_plain(r, bias, x, t_op(r, weight));
         return r->q->linear_is_no_view ? unsafe_view(r, out, nd, size) : view(r, out, nd, size);
     }

@@ -2,7 +2,6 @@
 #include "torch/autograd.h"
 #include "torch/calls.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* --------------------------------------------------------------------------------------------------- TensorIterator */
@@ -117,16 +116,6 @@ static void iterator_strides(struct value *out, const int64_t (*stride)[MAX_DIMS
     lay(out, perm);
 }
 
-/* aten/src/ATen/ExpandUtils.cpp infer_size() */
-static void sizes_differ(struct run *r, int64_t a, int64_t b, int dim)
-{
-    char text[160];
-
-    (void)snprintf(text, sizeof text, "RuntimeError: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d",
-                   (long long)a, (long long)b, dim);
-    run_fail(r, ERR_SCRIPT_RAISED, "", text);
-}
-
 val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
 {
     int64_t stride[3][MAX_DIMS], size[MAX_DIMS];
@@ -157,7 +146,8 @@ val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const va
             int at = i + nd - x->ndim;
 
             if (x->size[i] != 1 && size[at] != 1 && size[at] != x->size[i]) {
-                sizes_differ(r, size[at], x->size[i], at);
+                (void)run_raise(r, "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d", (long long)size[at],
+                                (long long)x->size[i], at); /* ExpandUtils.cpp infer_size() */
                 return 0;
             }
             if (x->size[i] != 1)
@@ -831,21 +821,26 @@ static bool compute_stride(const struct value *x, int ndim, const int64_t *size,
     return view_d == -1;
 }
 
-static int64_t fill_minus_one(const struct run *r, val a, int ndim, const int64_t *size, int64_t *ret)
+/* InferSize.h infer_size_impl(): one of them may be -1, and all elements find a place */
+static bool fill_minus_one(struct run *r, val a, int ndim, const int64_t *size, int64_t *ret)
 {
     int64_t known = 1, n = numel(r, a);
     int at = -1;
 
     for (int i = 0; i < ndim; i++) {
         ret[i] = size[i];
-        if (size[i] == -1)
-            at = i;
-        else
+        if (size[i] != -1)
             known *= size[i];
+        else if (at >= 0)
+            return run_raise(r, "only one dimension can be inferred");
+        else
+            at = i;
     }
+    if (at >= 0 && !known)
+        return run_raise(r, "cannot reshape tensor of 0 elements into shape because the unspecified dimension size -1 can be any value and is ambiguous");
     if (at >= 0)
-        ret[at] = known ? n / known : 0;
-    return n;
+        ret[at] = n / known;
+    return n == (at >= 0 ? ret[at] * known : known) || run_raise(r, "shape is invalid for input of size %lld", (long long)n);
 }
 
 static val view_at(struct run *r, enum op op, val a, int ndim, const int64_t *size, const int64_t *stride, bool tracked)
@@ -870,9 +865,10 @@ static val viewed(struct run *r, enum op op, val a, int ndim, const int64_t *ask
 
     if (run_dead(r) || !a)
         return a;
-    fill_minus_one(r, a, ndim, asked, size);
+    if (!fill_minus_one(r, a, ndim, asked, size))
+        return a;
     if (!compute_stride(&r->values[a], ndim, size, stride)) {
-        run_fail(r, ERR_SCRIPT_RAISED, "", "RuntimeError: view size is not compatible with input tensor's size and stride");
+        (void)run_raise(r, "view size is not compatible with input tensor's size and stride");
         return a;
     }
     return view_at(r, op, a, ndim, size, stride, tracked);
@@ -896,7 +892,8 @@ val reshape(struct run *r, val a, int ndim, const int64_t *asked)
 
     if (run_dead(r) || !a)
         return a;
-    fill_minus_one(r, a, ndim, asked, size);
+    if (!fill_minus_one(r, a, ndim, asked, size))
+        return a;
     if (compute_stride(&r->values[a], ndim, size, stride))
         return view_at(r, r->values[a].contiguous ? OP_VIEW : OP_RESHAPE_ALIAS, a, ndim, size, stride, true); /* TensorShape.cpp reshape_symint */
     return unsafe_view(r, contiguous(r, a), ndim, size);
@@ -923,10 +920,6 @@ val transpose(struct run *r, val a, int d0, int d1)
         return 0;
     d0 += d0 < 0 ? y->ndim : 0;
     d1 += d1 < 0 ? y->ndim : 0;
-    if (d0 < 0 || d1 < 0 || d0 >= y->ndim || d1 >= y->ndim) {
-        run_fail(r, ERR_SCRIPT_RAISED, "", "IndexError: Dimension out of range");
-        return 0;
-    }
     s = y->size[d0];
     y->size[d0] = y->size[d1];
     y->size[d1] = s;
@@ -939,16 +932,21 @@ val transpose(struct run *r, val a, int d0, int d1)
 val t_op(struct run *r, val a)
 {
     ASKED_V(r, t_op, a);
-    val out = run_dead(r) ? 0 : alias_view(r, a);
-    struct value *x = &r->values[a], *y = &r->values[out];
+    struct value *x, *y;
+    val out;
 
+    if (!run_dead(r) && r->values[a].ndim > 2)
+        (void)run_raise(r, "t() expects a tensor with <= 2 dimensions, but self is %dD", r->values[a].ndim);
+    out = run_dead(r) ? 0 : alias_view(r, a);
     if (!out)
         return 0;
-    for (int i = 0; i < 2; i++) {
+    x = &r->values[a];
+    y = &r->values[out];
+    for (int i = 0; i < 2 && x->ndim == 2; i++) {
         y->size[i] = x->size[1 - i];
         y->stride[i] = x->stride[1 - i];
     }
-    return finish_view(r, OP_T, a, out, 1);
+    return finish_view(r, OP_T, a, out, x->ndim == 2);
 }
 
 val transposed(struct run *r, val v, int d0, int d1)
@@ -1051,7 +1049,7 @@ val squeeze(struct run *r, val a, int dim)
     if (!out)
         return 0;
     dim += dim < 0 ? y->ndim : 0;
-    if (y->size[dim] == 1) {
+    if (dim < y->ndim && y->size[dim] == 1) {
         for (int i = dim; i + 1 < y->ndim; i++) {
             y->size[i] = y->size[i + 1];
             y->stride[i] = y->stride[i + 1];
@@ -1061,10 +1059,36 @@ val squeeze(struct run *r, val a, int dim)
     return finish_view(r, OP_SQUEEZE, a, out, dim);
 }
 
+/* TensorShape.cpp expand(), ExpandUtils.cpp inferExpandGeometryImpl() */
+static bool may_expand(struct run *r, const struct value *x, int ndim, const int64_t *size)
+{
+    int64_t all[MAX_DIMS];
+    char text[192];
+
+    if (ndim < x->ndim)
+        return run_raise(r, "expand(): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)", ndim,
+                         x->ndim);
+    for (int i = 0; i < ndim; i++) {
+        int at = i - (ndim - x->ndim);
+
+        all[i] = at >= 0 && size[i] == -1 ? x->size[at] : size[i];
+        if (all[i] < 0)
+            return run_raise(r, "The expanded size of the tensor (%lld) isn't allowed in a leading, non-existing dimension %d", (long long)size[i], i);
+        if (at >= 0 && x->size[at] != 1 && x->size[at] != all[i])
+            return run_raise(r, "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton dimension %d.", (long long)size[i],
+                             (long long)x->size[at], i);
+    }
+    if (sizes_countable(ndim, all))
+        return true;
+    sizes_too_large(ndim, all, text, sizeof text);
+    run_fail(r, ERR_TENSOR_SIZE, "", text);
+    return false;
+}
+
 val expand(struct run *r, val a, int ndim, const int64_t *size)
 {
     ASKED(r, expand, 1, &a, ndim, size);
-    val out = run_dead(r) ? 0 : alias_view(r, a);
+    val out = run_dead(r) || !may_expand(r, &r->values[a], ndim, size) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
 
     if (!out)

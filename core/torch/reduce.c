@@ -183,7 +183,7 @@ void reduce_scratch(struct run *r, enum op op, val v, unsigned dims, unsigned ac
     unsigned element;
     int n;
 
-    if (run_dead(r))
+    if (run_dead(r) || !numel(r, v)) /* of nothing no kernel is launched */
         return;
     n = axes_of(&r->values[v], dims, ax);
     element = dtype_bytes(dtype_of(r, v));
@@ -575,7 +575,7 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     save(r, node, in[2]);
     save(r, node, in[0]);
     save(r, node, in[1]);
-    rows = numel(r, in[0]) / size_of(r, in[0], -1);
+    rows = count_rows(r, in[0]);
     if (!r->values[in[0]].contiguous) /* input.expect_contiguous(); the node keeps what was given */
         copy = owned(r, value_empty(r, OP_CLONE, dtype_of(r, in[0]), r->values[in[0]].ndim, r->values[in[0]].size));
     out = value_empty(r, OP_LAYER_NORM, dtype_of(r, in[0]), r->values[in[0]].ndim, r->values[in[0]].size);
@@ -619,7 +619,7 @@ val rms_norm_op(struct run *r, val a, val weight)
     save(r, node, a);
     if (weight)
         save(r, node, weight);
-    rows = numel(r, a) / size_of(r, a, -1);
+    rows = count_rows(r, a);
     value_ref(r, a);
     x = contiguous(r, detach(r, a));
     out = value_empty(r, OP_RMS_NORM, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
@@ -638,6 +638,20 @@ val rms_norm_op(struct run *r, val a, val weight)
 
 /* -------------------------------------------------------------------------------------------------------- embeddings */
 /* Embedding.cpp: weight.index_select(0, ids.reshape(-1)).view(..); the node keeps ids as they were given */
+static bool has_room(struct run *r, int nd)
+{
+    if (nd > MAX_DIMS)
+        run_fail(r, ERR_LEAVES_LANGUAGE, "", "a tensor of more than 8 dimensions");
+    return nd <= MAX_DIMS;
+}
+
+static bool may_look_up(struct run *r, val weight, val ids)
+{
+    if (r->values[weight].ndim != 2)
+        return run_raise(r, "'weight' must be 2-D");
+    return has_room(r, r->values[ids].ndim + 1);
+}
+
 val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
 {
     ASKED(r, embedding_op, 2, ((const val[]){weight, ids}), 1, ((const int64_t[]){has_padding_idx}));
@@ -646,7 +660,7 @@ val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
     int nd;
     val out, flat;
 
-    if (run_dead(r))
+    if (run_dead(r) || !may_look_up(r, weight, ids))
         return 0;
     nd = r->values[ids].ndim;
     memcpy(size, r->values[ids].size, sizeof size);
@@ -673,7 +687,7 @@ val index_rows(struct run *r, val table, val ids)
     int nd = r->values[ids].ndim;
     val out;
 
-    if (run_dead(r))
+    if (run_dead(r) || !has_room(r, nd + r->values[table].ndim - 1))
         return 0;
     memcpy(size, r->values[ids].size, sizeof size);
     for (int i = 1; i < r->values[table].ndim; i++)

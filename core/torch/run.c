@@ -4,6 +4,7 @@
 #include "torch/module.h"
 #include "torch/work.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,19 +81,29 @@ void run_fail(struct run *r, enum err_code code, const char *at, const char *det
         (void)err_set(&r->error, code, at, "%s", detail);
 }
 
+bool run_raise(struct run *r, const char *format, ...)
+{
+    static const char kind[] = "RuntimeError: ";
+    char text[224];
+    va_list args;
+
+    memcpy(text, kind, sizeof kind);
+    va_start(args, format);
+    (void)vsnprintf(text + sizeof kind - 1, sizeof text - sizeof kind + 1, format, args);
+    va_end(args);
+    run_fail(r, ERR_SCRIPT_RAISED, "", text);
+    return false;
+}
+
 bool same_dtype(struct run *r, int n, const val *in)
 {
-    char text[192];
-
     for (int i = 1; i < n; i++) {
         if (run_dead(r))
             return false;
         if (!in[0] || !in[i] || r->values[in[i]].dtype == r->values[in[0]].dtype)
             continue;
-        (void)snprintf(text, sizeof text, "RuntimeError: expected scalar type %s but found %s%s", scalar_type(r->values[in[0]].dtype),
-                       scalar_type(r->values[in[i]].dtype),
-                       r->autocast ? "" : " (nothing is cast without autocast: precision bf16-autocast or bf16-mixed has it)");
-        run_fail(r, ERR_SCRIPT_RAISED, "", text);
+        (void)run_raise(r, "expected scalar type %s but found %s%s", scalar_type(r->values[in[0]].dtype), scalar_type(r->values[in[i]].dtype),
+                        r->autocast ? "" : " (nothing is cast without autocast: precision bf16-autocast or bf16-mixed has it)");
     }
     return !run_dead(r);
 }

@@ -319,6 +319,8 @@ MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const stru
 void run_tape_alone(struct run *r);
 
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
+/* What PyTorch raises, in its words: a RuntimeError, which a script may catch. false, always. */
+__attribute__((format(printf, 2, 3))) bool run_raise(struct run *r, const char *format, ...);
 void run_outgrew(struct run *r, const char *detail); /* one of its limits, which the caller may widen */
 bool same_dtype(struct run *r, int n, const val *in); /* for kernels that take one dtype; 0 among `in`: not given. false: the run has failed */
 void *run_room(struct run *r, size_t size, size_t n); /* n zeroed, of any alignment, as long as the run; NULL: the run has failed */
@@ -340,6 +342,15 @@ static inline int64_t numel(const struct run *r, val v)
     int64_t n = 1;
 
     for (int i = 0; i < x->ndim; i++)
+        n *= x->size[i];
+    return n;
+}
+static inline int64_t count_rows(const struct run *r, val v) /* of the last dimension */
+{
+    const struct value *x = &r->values[v];
+    int64_t n = 1;
+
+    for (int i = 0; i + 1 < x->ndim; i++)
         n *= x->size[i];
     return n;
 }

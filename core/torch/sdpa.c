@@ -362,7 +362,7 @@ static int64_t key_splits(const struct run *r, int64_t heads, int64_t keys, int6
         return n;
     if (heads >= 256 && keys <= 2 * tile)
         n = 1;
-    if (n > 200 / heads)
+    if (heads && n > 200 / heads)
         n = 200 / heads;
     return n > 1 ? n : 1;
 }

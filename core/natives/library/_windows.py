@@ -340,5 +340,10 @@ class _Dot(_Formula):
 
 
 def dot(input, tensor):
+    """Blas.cpp dot_check()"""
+    if input.dim() != 1 or tensor.dim() != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.dim()}D and {tensor.dim()}D tensors")
+    if input.shape[0] != tensor.shape[0]:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor [{input.shape[0]}] and src [{tensor.shape[0]}] to have the same number of elements")
     x, other = _widest(input, tensor)
     return _several(_Dot, (x, other), x, other)
