@@ -233,6 +233,7 @@ static enum err_code read_generic(struct call *c, const struct model_asked *aske
 {
     static const char *const wanted[] = {"hidden_size|n_embd|d_model|dim|n_embed|model_dim", "num_hidden_layers|n_layer|n_layers|num_layers",
                                          "num_attention_heads|n_head|n_heads|num_heads", "vocab_size|n_vocab|padded_vocab_size"};
+    const char *of_class = program_of_class(info->config);
     char at[64];
 
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
@@ -242,7 +243,12 @@ static enum err_code read_generic(struct call *c, const struct model_asked *aske
                            "model type '%.40s' has no program, and a decoder by the usual keys needs this one", info->model_type);
         }
     info->generic = true;
-    note(warnings, "model type '%.60s' is not known: a generic decoder of these sizes answers for it, and low_bytes..high_bytes are wide", info->model_type);
+    if (of_class)
+        note(warnings, "model type '%.60s' is not known: its class is %.60s's, whose program answers for it, and low_bytes..high_bytes are wide",
+             info->model_type, of_class);
+    else
+        note(warnings, "model type '%.60s' is not known: a generic decoder of these sizes answers for it, and low_bytes..high_bytes are wide",
+             info->model_type);
     return read_program(c, asked->stack, under, info);
 }
 
@@ -424,6 +430,7 @@ static bool is_named_before(const struct installed *of, uint32_t n)
 /* Whose text the model is: the request's, or ours, which answers to a file of transformers. `version`: the release that is around it. */
 static void write_program(struct jsonw *w, const struct model_info *info, const struct stack *stack)
 {
+    const char *type = info->generic ? program_of_class(info->config) : info->arch.model_type; /* the generic decoder is no file of transformers */
     char text[160];
 
     if (!info->has_program) {
@@ -448,8 +455,8 @@ static void write_program(struct jsonw *w, const struct model_info *info, const 
         sha256(info->files[i].text, info->files[i].bytes, text);
         write_file(w, info->files[i].name, text);
     }
-    if (!info->n_files && !info->installed) {
-        (void)snprintf(text, sizeof text, "models/%.60s/modeling_%.60s.py", info->arch.model_type, info->arch.model_type);
+    if (type && !info->n_files && !info->installed) {
+        (void)snprintf(text, sizeof text, "models/%.60s/modeling_%.60s.py", type, type);
         write_file(w, text, NULL);
     }
     jsonw_end(w);

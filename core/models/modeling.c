@@ -412,10 +412,10 @@ static bool is_module_of(const char *module, const char *model_type)
     return *module == *model_type;
 }
 
+static const char families[] = "transformers.models.";
+
 static const struct program_file *family_file(const char *model_type)
 {
-    static const char families[] = "transformers.models.";
-
     for (size_t i = 0; i < n_program_files; i++)
         if (!strncmp(program_files[i].name, families, sizeof families - 1) && is_module_of(program_files[i].name + sizeof families - 1, model_type))
             return &program_files[i];
@@ -440,12 +440,29 @@ bool program_has_step(const char *model_type)
     return file && !strstr(file->text, "(InventoryOnly, ") && !strstr(file->text, ", inventory_only = ");
 }
 
+const char *program_of_class(const struct json *config)
+{
+    const char *class = json_str(json_first(json_get(config, "architectures"))), *type;
+    char begins[96];
+
+    if (!class || !*class || (size_t)snprintf(begins, sizeof begins, "\nclass %s(", class) >= sizeof begins)
+        return NULL;
+    for (size_t i = 0; i < n_program_files; i++) {
+        if (strncmp(program_files[i].name, families, sizeof families - 1) != 0 || !strstr(program_files[i].text, begins))
+            continue;
+        type = program_files[i].name + sizeof families - 1;
+        return program_has_step(type) ? type : NULL;
+    }
+    return NULL;
+}
+
 static enum err_code read_names(struct naming *n, const struct json *config, const char *type, struct program_source *ret)
 {
+    const char *of_class = program_of_class(config);
     char text[160];
 
     if (!n->n_files)
-        type = program_is_builtin(type) ? strrchr(family_file(type)->name, '.') + 1 : "generic";
+        type = program_is_builtin(type) ? strrchr(family_file(type)->name, '.') + 1 : of_class ? of_class : "generic";
     (void)snprintf(text, sizeof text, "transformers.models.%.60s", type);
     n->package = json_type(json_get(config, "auto_map")) == JSON_OBJECT ? package : arena_str(n->arena, text, strlen(text));
     if (n->n_files)

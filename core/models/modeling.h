@@ -41,6 +41,8 @@ MUST_CHECK enum err_code program_library(struct arena *arena, struct program_lib
 const char *program_type(const char *named); /* what transformers calls it: falcon, of RefinedWebModel */
 bool arch_is_of_files(const struct arch *a); /* of a request or an installed release: what the classes do there is theirs */
 bool program_is_builtin(const char *model_type);
+/* The type whose class the config names first, whatever it calls its own: what vLLM's registry goes by. NULL: no builtin one with a step. */
+const char *program_of_class(const struct json *config);
 bool program_has_step(const char *model_type); /* in some release; its text says when only its parameters are known */
 
 /*

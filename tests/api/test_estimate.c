@@ -138,6 +138,49 @@ START_TEST(a_type_that_nobody_knows_is_sketched)
 }
 END_TEST
 
+/* Kimi-K2's config: DeepSeek's class under a type of its own. */
+#define LATENT                                                                                                                                      \
+    "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"vocab_size\":1000,\"n_routed_experts\":8,"          \
+    "\"num_experts_per_tok\":2,\"n_group\":1,\"topk_group\":1,\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"moe_intermediate_size\":64,"          \
+    "\"intermediate_size\":512,\"q_lora_rank\":64,\"kv_lora_rank\":32,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":32,\"v_head_dim\":64"
+
+static const struct {
+    const char *asked;
+    bool wide;
+} of_a_class[] = {
+    {"\"training\":{\"methods\":\"single\",\"micro_batch_size\":1,\"seq_len\":128}", true},
+    {"\"workload\":\"inference\",\"inference\":{\"engine\":\"vllm\",\"tensor_parallel\":2}", false},
+};
+
+START_TEST(a_known_class_answers_for_a_type_that_nobody_knows)
+{
+    static const char form[] = "{\"config\":{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"model_type\":\"%s\"," LATENT "},"
+                               "\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},%s}";
+    uint64_t peak[2] = {0};
+
+    for (int i = 0; i < 2; i++) {
+        char body[1024];
+        struct reply reply;
+        const struct json *memory, *file;
+        bool told = false;
+
+        (void)snprintf(body, sizeof body, form, i ? "deepseek_v3" : "a_type_of_tomorrow", of_a_class[_i].asked);
+        reply = ask(body);
+        ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));
+        memory = json_get(json_first(json_get(reply.doc, "candidates")), "memory");
+        ck_assert_msg(json_uint64(json_get(memory, "peak_allocated_bytes"), &peak[i]), "%s", reply.r.body);
+        file = json_first(json_get(json_get(json_get(reply.doc, "model"), "program"), "files"));
+        ck_assert_str_eq(json_str(json_get(file, "name")), "models/deepseek_v3/modeling_deepseek_v3.py");
+        json_each (w, json_get(reply.doc, "warnings"))
+            told |= strstr(json_str(w), "its class is deepseek_v3's") != NULL;
+        ck_assert(told == !i);
+        ck_assert(i || !strcmp(json_str(json_get(memory, "basis")), of_a_class[_i].wide ? "generic" : "range"));
+        reply_done(reply);
+    }
+    ck_assert_uint_eq(peak[0], peak[1]);
+}
+END_TEST
+
 /* One grouped product for all experts: as large however the tokens fall. Before, one after the other: a crowd on the first makes that one's tensors larger. */
 START_TEST(experts_and_how_tokens_fall)
 {
@@ -487,6 +530,7 @@ UNIT_TESTS("api/estimate", unit_test(shards_an_encoder);
     unit_test(is_silent_of_what_was_not_asked);
     unit_test(leaves_what_liger_does_not_know);
     unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
+    unit_rows(a_known_class_answers_for_a_type_that_nobody_knows, of_a_class);
            unit_test(experts_and_how_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
            unit_test(starts_fully_shard_of_any_release);
     unit_test(a_batch_without_a_mask_holds_that_much_less);
