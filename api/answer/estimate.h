@@ -72,6 +72,10 @@ struct estimate {
     struct estimate_request rq;
     struct json *owned[3]; /* configs that came as text */
     bool deepspeed;        /* one of them names DeepSpeed */
+    struct {
+        int layers; /* 0: not said; the last n, or -n: the first */
+        const char *modules, *extra;
+    } part;         /* of LLaMA-Factory's "freeze", which counts layers */
     enum amp amp;
     const char *amp_at;      /* the key that says so */
     enum dtype_saved loaded; /* the dtype that the weights are loaded in, where one says so */
@@ -176,6 +180,7 @@ MUST_CHECK enum err_code lora_read(const struct lora_request *asked, const char 
 
 /* Where the targets of e->rq put adapters in e->model: what peft refuses is an error, what has no model a gap. */
 MUST_CHECK enum err_code targets_check(struct estimate *e);
+MUST_CHECK enum err_code freeze_read(const struct training_request *asked, struct arena *arena, struct freeze *ret, struct err *err);
 MUST_CHECK enum err_code freeze_check(struct estimate *e);
 void layers_check(struct estimate *e); /* checkpoints of some layers alone */
 

@@ -65,6 +65,11 @@ static bool is_zero3(const struct estimate *e, const struct plan_candidate *c)
     return c->step.r.method == METHOD_ZERO3;
 }
 
+static bool is_zero12(const struct estimate *e, const struct plan_candidate *c)
+{
+    return has_buckets(e, c) && c->step.r.method != METHOD_ZERO3;
+}
+
 static bool is_fsdp1(const struct estimate *e, const struct plan_candidate *c)
 {
     (void)e;
@@ -329,6 +334,8 @@ static const struct idle rows[] = {
     {"training.buckets.allgather_elems", never, "ZeRO-1 and 2 gather into the parameters themselves, however many at a time, and nobody else reads it"},
     {"training.buckets.prefetch_elems", is_zero3, NO_ZERO3},
     {"training.buckets.max_live_elems", is_zero3, NO_ZERO3},
+    {"training.buckets.reuse_elems", is_zero3, NO_ZERO3},
+    {"training.buckets.round_robin", is_zero12, "no candidate is ZeRO-1 or 2, which alone deal parameters out"},
     {"training.buckets.sub_group_elems", is_zero3, NO_ZERO3},
     {"training.buckets.persistence_elems", is_zero3, NO_ZERO3},
     {"stack.zero_init", is_zero3, NO_ZERO3},

@@ -132,10 +132,13 @@ static void resolve_zero(struct estimate_request *rq, const struct recipe *r)
     whole(&t->buckets.allgather_elems, z->allgather_elems);
     flag(&t->overlap_comm, z->overlap_comm);
     flag(&t->sync_each_batch, r->sync_each_batch);
-    if (r->method != METHOD_ZERO3)
+    if (r->method != METHOD_ZERO3) {
+        flag(&t->buckets.round_robin, z->round_robin);
         return;
+    }
     whole(&t->buckets.prefetch_elems, z->prefetch_elems);
     whole(&t->buckets.max_live_elems, z->max_live_elems);
+    whole(&t->buckets.reuse_elems, z->reuse_elems);
     whole(&t->buckets.sub_group_elems, z->sub_group_elems);
     whole(&t->buckets.persistence_elems, z->persistence_elems);
     flag(&rq->stack.zero_init, z->zero_init);

@@ -204,7 +204,8 @@ static const struct member bucket_members[] = {
     {WHOLE(reduce_elems, 1, MOST_ELEMS)},    {WHOLE(allgather_elems, 1, MOST_ELEMS)},
     {WHOLE(prefetch_elems, 0, MOST_ELEMS)},  {WHOLE(max_live_elems, 0, MOST_ELEMS)},
     {WHOLE(sub_group_elems, 1, MOST_ELEMS)}, {WHOLE(persistence_elems, 0, MOST_ELEMS)},
-    {WHOLE(ddp_bytes, 1, MOST_ELEMS)},       {0},
+    {WHOLE(ddp_bytes, 1, MOST_ELEMS)},       {WHOLE(reuse_elems, 0, MOST_ELEMS)},
+    {BOOL(round_robin)},                     {0},
 };
 #undef S
 
@@ -259,6 +260,8 @@ const struct member training_members[] = {
     {WORD(trainer, trainer_words)},
     {WORD(reference, reference_words)},
     {STRS(freeze, 0)},
+    {STRS(trainable, 1), .open = true},
+    {REAL(freeze_ratio, 1)},
     {OBJECT(images, images_members), LATER("images in the sequences")},
     {AT(expert_skew), .kind = KIND_REAL, .min = 1, .max = 65536},
     {BOOL(find_unused_parameters), .also = "ddp_find_unused_parameters"},

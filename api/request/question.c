@@ -276,6 +276,9 @@ static struct zero_recipe zero_recipe(const struct estimate *e)
         .allgather_elems = elems(&b->allgather_elems),
         .prefetch_elems = elems(&b->prefetch_elems),
         .max_live_elems = elems(&b->max_live_elems),
+        .reuse_is_said = b->reuse_elems.set,
+        .reuse_elems = b->reuse_elems.whole,
+        .round_robin = b->round_robin == TRI_TRUE,
         .sub_group_elems = elems(&b->sub_group_elems),
         .persistence_elems = elems(&b->persistence_elems),
         .auto_prefetch = b->auto_prefetch,
@@ -299,6 +302,7 @@ static enum err_code build_recipe(struct estimate *e)
 {
     const struct training_request *t = &e->rq.training;
     bool int8 = word_or(&t->quantization, quantization_words, KBIT_NONE) == KBIT_INT8;
+    enum err_code rc;
 
     e->question.recipe = (struct recipe){
         .seq_len_tokens = (uint32_t)t->seq_len.whole,
@@ -332,14 +336,14 @@ static enum err_code build_recipe(struct estimate *e)
         .expert_skew = t->expert_skew.set ? t->expert_skew.real : 1,
         .sequence_tokens = lengths_mean(&t->lengths, t->seq_len.set ? t->seq_len.whole : 2048),
         .attention_mask = t->attention_mask,
-        .n_freeze = t->freeze.n,
-        .freeze = t->freeze.v,
+        .llama_factory = word_or(&t->trainer, trainer_words, TRAINER_TRL) == TRAINER_LLAMA_FACTORY,
         .framework = framework_of(e),
         .stack = e->stack,
         .flash_attn_named = e->rq.stack.flash_attn != NULL,
         .peft_unnamed = !e->rq.stack.peft,
     };
-    return lora_read(&t->lora, "/training/lora/target_modules", e->call->arena, &e->question.recipe.lora, e->call->err);
+    rc = freeze_read(t, e->call->arena, &e->question.recipe.freeze, e->call->err);
+    return rc ? rc : lora_read(&t->lora, "/training/lora/target_modules", e->call->arena, &e->question.recipe.lora, e->call->err);
 }
 
 /* Packages that the request runs at all; of the others nobody wants to hear. */
@@ -398,15 +402,21 @@ static void warn_positions(struct estimate *e)
              (unsigned long long)e->rq.training.seq_len.whole, most);
 }
 
+static bool trains_a_part_by_llama_factory(const struct training_request *t)
+{
+    return word_or(&t->trainer, trainer_words, TRAINER_TRL) == TRAINER_LLAMA_FACTORY && (t->trainable.n || t->freeze.n || t->freeze_ratio.real > 0);
+}
+
 static enum err_code check_global(const struct estimate *e)
 {
     const struct training_request *t = &e->rq.training;
 
     if (t->global_batch_size.set && t->micro_batch_size.set && t->global_batch_size.whole < t->micro_batch_size.whole)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
-    if (word_or(&t->trainer, trainer_words, TRAINER_TRL) != TRAINER_TRL && stage_of(t) == TASK_SFT)
+    if (word_or(&t->trainer, trainer_words, TRAINER_TRL) != TRAINER_TRL && stage_of(t) == TASK_SFT && !trains_a_part_by_llama_factory(t))
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/trainer",
-                       "LLaMA-Factory's own trainers are those of dpo, orpo, simpo and kto, and so are axolotl's");
+                       "LLaMA-Factory's own trainers are those of dpo, orpo, simpo and kto, and so are axolotl's; beside sft it says how a part is trained "
+                       "(trainable)");
     if ((stage_of(t) == TASK_KTO || stage_of(t) == TASK_AX_KTO) && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/micro_batch_size", "KTOTrainer raises on a batch of one: two rows at least");
     if (t->keep_outputs == TRI_TRUE && word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS) == FRAMEWORK_TRANSFORMERS)

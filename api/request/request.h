@@ -52,7 +52,8 @@ struct fsdp_request {
 };
 
 struct buckets_request {
-    struct quantity reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems, ddp_bytes;
+    struct quantity reduce_elems, allgather_elems, prefetch_elems, max_live_elems, reuse_elems, sub_group_elems, persistence_elems, ddp_bytes;
+    enum tri round_robin;
     bool auto_prefetch, auto_persistence; /* no members: of a DeepSpeed file that says "auto" */
 };
 
@@ -91,7 +92,8 @@ struct training_request {
     enum tri packing, find_unused_parameters;
     struct lengths_request lengths;
     struct words stage, trainer, reference;
-    struct strs freeze;
+    struct strs freeze, trainable;
+    struct quantity freeze_ratio;
     struct images_request images;
     struct quantity expert_skew;
     struct quantity eval_batch_size, eval_batches, eval_accumulation_steps; /* around a step */

@@ -5,6 +5,7 @@
 #include "tuning/freeze.h"
 #include "tuning/pattern.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum err_code lora_read(const struct lora_request *asked, const char *at, struct arena *arena, struct lora *ret, struct err *err)
@@ -76,19 +77,37 @@ void layers_check(struct estimate *e)
         layers_differ(e);
 }
 
+enum err_code freeze_read(const struct training_request *asked, struct arena *arena, struct freeze *ret, struct err *err)
+{
+    const struct strs *trained = &asked->trainable;
+
+    *ret = (struct freeze){
+        .n = asked->freeze.n,
+        .names = asked->freeze.v,
+        .n_trained = trained->is_string ? 0 : trained->n,
+        .trained = trained->v,
+        .pattern_text = trained->is_string ? trained->v[0] : NULL,
+        .share = asked->freeze_ratio.set ? asked->freeze_ratio.real : 0,
+    };
+    return ret->pattern_text ? pattern_compile(ret->pattern_text, "/training/trainable", arena, &ret->pattern, err) : ERR_OK;
+}
+
 /* A part of the model is trained, of what is all trained otherwise. */
 enum err_code freeze_check(struct estimate *e)
 {
-    const struct strs *f = &e->rq.training.freeze;
+    const struct freeze *f = &e->question.recipe.freeze;
+    const char *name = f->n ? "freeze" : f->share > 0 ? "freeze_ratio" : "trainable";
+    char at[32];
 
-    if (!f->n)
+    if (!freeze_asked(f))
         return ERR_OK;
+    (void)snprintf(at, sizeof at, "/training/%s", name);
     if (!e->rq.training.tuning.n || adapts(&e->rq.training.tuning))
-        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/freeze", "beside adapters the whole base is frozen: tuning full, or no freeze");
-    if (freeze_is_uneven(f->n, f->v))
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, at, "beside adapters the whole base is frozen: tuning full, or no %s", name);
+    if (freeze_is_uneven(f))
         layers_differ(e);
-    note(&e->assumptions,
-         "training.freeze: what it names has requires_grad false before anything wraps the model; launch files do not say so, a script has to");
+    note(&e->assumptions, "training.%s: %s has requires_grad false before anything wraps the model; launch files do not say so, a script has to", name,
+         f->n ? "what it names" : f->share > 0 ? "that share of the parameters, the first in the model's order," : "all that it does not name");
     return ERR_OK;
 }
 

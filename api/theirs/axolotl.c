@@ -6,6 +6,8 @@
  */
 #include "api/theirs/theirs.h"
 
+#include "tuning/pattern.h"
+
 #include "api/decode/unknown.h"
 
 #include <stdio.h>
@@ -105,6 +107,59 @@ enum err_code axolotl_settle(struct theirs *t)
     return ERR_OK;
 }
 
+/* A range of a tensor's rows, "[:32000]": the gradient of the rest is zeroed where it lies. */
+static size_t without_range(const char *s)
+{
+    size_t n = strlen(s), k = n;
+
+    if (n && s[n - 1] == ']')
+        for (k = n - 1; k && strchr("0123456789:", s[k - 1]); k--)
+            ;
+    return k && k < n && s[k - 1] == '[' && k - 1 ? k - 1 : n;
+}
+
+/*
+ * utils/freeze.py freeze_layers_except: names begin with one of these, whose dots are dots; all else is frozen, adapters too. train.py then has the
+ * embeddings' output want a gradient where the head or the embeddings are among them.
+ */
+static enum err_code read_unfrozen(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *one = json_str(v);
+    char text[PATTERN_MAX_BYTES + 1] = "(?:";
+    bool head = false, embeddings = false;
+    enum err_code rc;
+    size_t n = 3;
+
+    if (!one && json_type(v) != JSON_ARRAY)
+        return decode_wrong_type(&t->d, "a list of names", v);
+    if (!one && !json_count(v))
+        return ERR_OK;
+    if (json_str(json_get(t->doc, "adapter"))) {
+        theirs_gap(&t->d, "a part of the model beside adapters (it freezes these too)");
+        return ERR_OK;
+    }
+    for (const struct json *e = one ? v : json_first(v); e; e = one ? NULL : json_next(e)) {
+        const char *s = json_str(e) ? json_str(e) : "";
+
+        head |= strstr(s, "lm_head") != NULL;
+        embeddings |= strstr(s, "embed_tokens") != NULL;
+        n += n > 3 && n < sizeof text ? (size_t)snprintf(text + n, sizeof text - n, "|") : 0;
+        for (size_t i = 0, end = without_range(s); i < end && n + 2 < sizeof text; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%c", s[i] == '.' && s[i + 1] != '+' ? "\\" : "", s[i]);
+    }
+    if (n + 4 >= sizeof text) {
+        theirs_gap(&t->d, "so many patterns of names");
+        return ERR_OK;
+    }
+    if (head && !embeddings) {
+        theirs_gap(&t->d, "a head that is trained where the embeddings are not, whose output then wants a gradient all the same");
+        return ERR_OK;
+    }
+    (void)snprintf(text + n, sizeof text - n, ").*");
+    rc = theirs_say_word(t, "training.tuning", "full");
+    return rc ? rc : theirs_say_plain(t, key->member, text);
+}
+
 const struct their_key axolotl_keys[] = {
     SAY("sequence_len", "training.seq_len"),
     SAY("sample_packing", "training.packing"),
@@ -140,7 +195,8 @@ const struct their_key axolotl_keys[] = {
         "an attention or kernels of axolotl's own"),
     MOVES("batch_flattening|pretraining_sample_concatenation|use_pose", "rows of several sequences"),
     MOVES("multipack_real_batches", "batches of packed rows"),
-    MOVES("unfrozen_parameters|freeze_mm_modules", "training a part of the model (training.freeze names what is not trained)"),
+    BY(read_unfrozen, "unfrozen_parameters", "training.trainable"),
+    MOVES("freeze_mm_modules", "training a part of the model (training.freeze names what is not trained)"),
     MOVES("relora|relora_cpu_offload|lisa_n_layers|use_mora|mora", "a training that changes what is trained"),
     MOVES("selective_checkpointing", "selective checkpointing"),
     MOVES("layer_offloading|ple_cpu_offload", "layers on the host"),

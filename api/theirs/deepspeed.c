@@ -134,9 +134,8 @@ static enum err_code read_round_robin(struct theirs *t, const struct their_key *
     bool on;
     enum err_code rc = theirs_flag_only(t, v, &on);
 
-    (void)key;
     if (!rc && on && json_uint64(json_get(t->doc, "stage"), &stage) && (stage == 1 || stage == 2))
-        theirs_gap(&t->d, "parameters that are dealt out to the ranks in turn");
+        rc = theirs_say_text(t, key->member, "true");
     return rc;
 }
 
@@ -194,9 +193,9 @@ const struct their_key zero_keys[] = {
     MOVES_BUT("true", "use_multi_rank_bucket_allreduce", "buckets of one rank each"),
     MOVES_BUT("true", "memory_efficient_linear", "torch's own linear under ZeRO-3"),
     MOVES_BUT("true", "compute_grad_norm", "a step without the gradients' norm"),
-    BY(read_round_robin, "round_robin_gradients", NULL),
+    BY(read_round_robin, "round_robin_gradients", "training.buckets.round_robin"),
     MOVES("parameter_alignment|legacy_stage1", "another partition of ZeRO's"),
-    MOVES_BUT("1000000000", "stage3_max_reuse_distance|max_reuse_distance", "how long gathered parameters are kept"),
+    SAY("stage3_max_reuse_distance|max_reuse_distance", "training.buckets.reuse_elems"),
     MOVES_BUT("9223372036854775807", "stage3_model_persistence_threshold|model_persistence_threshold", "a bound on what stays whole"),
     MOVES("stage3_module_granularity_threshold|module_granularity_threshold|leaf_module", "modules that are gathered as one"),
     MOVES("stage3_use_all_reduce_for_fetch_params|use_all_reduce_for_fetch_params|stage3_allgather_sequential|allgather_sequential",

@@ -53,17 +53,56 @@ static enum err_code read_flash_attn(struct theirs *t, const struct their_key *k
     return s && !strcmp(s, "auto") ? ERR_OK : decode_fail(&t->d, ERR_FIELD_VALUE, "auto, disabled, sdpa, fa2 and fa3 are known");
 }
 
+/* "a,b", or a list; in the arena. */
+static enum err_code text_of_list(struct theirs *t, const struct json *v, const char *none, const char **ret)
+{
+    char text[512] = "";
+    size_t n = 0, i = 0;
+
+    if (json_type(v) == JSON_ARRAY)
+        json_each (e, v)
+            n += n < sizeof text && json_str(e) ? (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "," : "", json_str(e)) : 0;
+    else if (json_str(v))
+        n = (size_t)snprintf(text, sizeof text, "%s", json_str(v));
+    if (!n)
+        n = (size_t)snprintf(text, sizeof text, "%s", none);
+    if (n >= sizeof text)
+        return decode_fail(&t->d, ERR_FIELD_RANGE, "names too many modules");
+    for (size_t k = 0; k < n; k++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-,", text[k])) /* and nothing that a pattern would read */
+            text[i++] = text[k];
+    *ret = arena_str(t->e->call->arena, text, i);
+    return *ret ? ERR_OK : decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+}
+
+/* finetuning_type freeze: model/adapter.py _setup_freeze_tuning; which layers that is, theirs_resolve() says, who knows how many there are. */
+static enum err_code read_part(struct theirs *t, const struct their_key *key)
+{
+    const struct json *layers = json_get(t->doc, "freeze_trainable_layers");
+    double n = 2;
+    enum err_code rc;
+
+    if (layers && (!json_number(layers, &n) || n < -4096 || n > 4096))
+        return decode_fail(&t->d, ERR_FIELD_VALUE, "freeze_trainable_layers is a number of layers");
+    t->e->part.layers = n < 0 || n > 0 ? (int)n : 2;
+    rc = text_of_list(t, json_get(t->doc, "freeze_trainable_modules"), "all", &t->e->part.modules);
+    if (!rc)
+        rc = text_of_list(t, json_get(t->doc, "freeze_extra_modules"), "", &t->e->part.extra);
+    if (!rc)
+        rc = theirs_say_word(t, key->member, "full");
+    return rc ? rc : theirs_say_word(t, "training.trainer", "llama-factory");
+}
+
 /* Kinds of tuning that are not of the request's. */
 static enum err_code read_tuning(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
 
-    if (s && word_among("oft|qoft|freeze|llama-adapter|adalora|dora", s, strlen(s), true)) {
-        theirs_gap(&t->d, !strcmp(s, "freeze") ? "training the last blocks alone (training.freeze names what is not trained)"
-                                               : "a tuning other than full, lora and qlora");
+    if (s && word_among("oft|qoft|llama-adapter|adalora|dora", s, strlen(s), true)) {
+        theirs_gap(&t->d, "a tuning other than full, lora and qlora");
         return ERR_OK;
     }
-    return theirs_say(t, key->member, v);
+    return s && !strcmp(s, "freeze") ? read_part(t, key) : theirs_say(t, key->member, v);
 }
 
 /* Its trainers but that of supervised fine-tuning compute losses of their own, over all logits. A preference of other kinds stands in pref_loss. */
@@ -120,7 +159,6 @@ const struct their_key llama_factory_keys[] = {
     FLAG("disable_gradient_checkpointing", "training.gradient_checkpointing=false"),
     SAY("use_reentrant_gc", "training.checkpoint_reentrant"),
     MOVES("neat_packing", "rows of several sequences whose mask counts them"),
-    MOVES("freeze_extra_modules", "training a part of the model (training.freeze names what is not trained)"),
     MOVES("use_galore|use_apollo|use_badam|use_adam_mini|use_muon", "an optimizer of LLaMA-Factory's own"),
     MOVES("use_llama_pro", "training blocks that are added"),
     MOVES("use_unsloth|use_unsloth_gc|use_v1_kernels|use_kt|use_mca|use_hyper_parallel",
@@ -161,7 +199,7 @@ const struct their_key llama_factory_keys[] = {
         "overwrite_cache|preprocessing_batch_size|preprocessing_num_workers|max_samples|eval_num_beams|ignore_pad_token_for_loss|val_size|"
         "eval_on_each_dataset|tool_format|default_system|enable_thinking|preserve_thinking|tokenized_path|data_shared_file_system|task|"
         "task_dir|lang|n_shot|save_dir|download_mode|do_sample|num_beams|length_penalty|skip_special_tokens"),
-    KNOWN("freeze_trainable_layers|freeze_trainable_modules|loraplus_lr_ratio|loraplus_lr_embedding|pissa_iter|create_new_adapter|"
+    KNOWN("freeze_trainable_layers|freeze_trainable_modules|freeze_extra_modules|loraplus_lr_ratio|loraplus_lr_embedding|pissa_iter|create_new_adapter|"
           "module_dropout|oft_rank|oft_block_size|oft_target|pref_beta|pref_loss|dpo_label_smoothing|kto_chosen_weight|kto_rejected_weight|"
           "ppo_target|reward_model_type|galore_target|galore_rank|galore_update_interval|galore_scale|galore_proj_type|galore_layerwise|"
           "apollo_target|apollo_rank|apollo_update_interval|apollo_scale|apollo_proj|apollo_proj_type|apollo_scale_type|apollo_layerwise|"

@@ -7,6 +7,8 @@
  */
 #include "api/theirs/theirs.h"
 
+#include "tuning/pattern.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -81,36 +83,9 @@ static enum err_code read_task(struct theirs *t, const struct their_key *key, co
 
 /* --- config/NAME.json ------------------------------------------------------------------------------------------------------------ */
 
-#define HALVES "\"fp16\":{\"enabled\":\"auto\"},\"bf16\":{\"enabled\":\"auto\"},"
-#define FEW_BUCKETS                                                                                                     \
-    "\"allgather_partitions\":true,\"allgather_bucket_size\":200000000,\"overlap_comm\":false,\"reduce_scatter\":true," \
-    "\"reduce_bucket_size\":200000000,\"contiguous_gradients\":true"
-#define ZERO(stage, optimizer) \
-    "{" HALVES "\"zero_optimization\":{\"stage\":" stage ",\"offload_optimizer\":{\"device\":\"" optimizer "\"}," FEW_BUCKETS "}}"
-#define ZERO3(device)                                                                                                                     \
-    "{" HALVES "\"zero_optimization\":{\"stage\":3,\"offload_optimizer\":{\"device\":\"" device                                           \
-    "\"},\"offload_param\":{\"device\":\"" device                                                                                         \
-    "\"},\"overlap_comm\":false,\"contiguous_gradients\":true,\"sub_group_size\":1000000000,\"reduce_bucket_size\":\"auto\","             \
-    "\"stage3_prefetch_bucket_size\":\"auto\",\"stage3_param_persistence_threshold\":\"auto\",\"stage3_max_live_parameters\":1000000000," \
-    "\"stage3_max_reuse_distance\":1000000000}}"
-
-static const struct {
-    const char *name, *json;
-} presets[] = {
-    {"zero0", "{" HALVES "\"zero_optimization\":{\"stage\":0," FEW_BUCKETS "}}"},
-    {"zero1", ZERO("1", "none")},
-    {"zero2", ZERO("2", "none")},
-    {"zero2_offload", ZERO("2", "cpu")},
-    {"zero3", ZERO3("none")},
-    {"zero3_offload", ZERO3("cpu")},
-};
-
 static enum err_code read_deepspeed(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     t->e->deepspeed = true;
-    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
-        if (is_among(presets[i].name, v))
-            return theirs_walk_text(t, presets[i].json, deepspeed_keys);
     if (json_type(v) == JSON_OBJECT)
         return theirs_walk(t, v, deepspeed_keys, false);
     return theirs_read_file_name(t, key, v);
@@ -169,6 +144,64 @@ enum err_code ms_swift_settle(struct theirs *t)
 
 /* --- the table ------------------------------------------------------------------------------------------------------------------- */
 
+/* "a b", or a list, as (?:a|b): what names begin with. A regular expression: what is in them. */
+static size_t add_names(char *text, size_t room, const struct json *names, const struct json *regex)
+{
+    const char *one = json_str(names), *inside = json_str(regex);
+    size_t n = (size_t)snprintf(text, room, "(?:"), empty = n;
+
+    for (const struct json *e = one ? names : json_type(names) == JSON_ARRAY ? json_first(names) : NULL; e && n < room; e = one ? NULL : json_next(e))
+        for (const char *s = json_str(e); s && *s && n < room; s += strspn(s, " ")) {
+            size_t k = strcspn(s, " ");
+
+            n += n > empty ? (size_t)snprintf(text + n, room - n, "|") : 0;
+            for (size_t i = 0; i < k && n < room; i++)
+                n += (size_t)snprintf(text + n, room - n, "%s%c", strchr(".+*?()[]{}|^$\\", s[i]) ? "\\" : "", s[i]);
+            s += k;
+        }
+    if (inside && *inside && n < room)
+        n += (size_t)snprintf(text + n, room - n, "%s.*(?:%s)", n > empty ? "|" : "", inside);
+    if (n == empty)
+        return 0;
+    return n < room ? n + (size_t)snprintf(text + n, room - n, ")") : n;
+}
+
+/*
+ * Full tuning of a part: what is frozen by a share, by names and by a regular expression, and what is trained all the same, as one pattern of what is trained.
+ * utils/transformers_utils.py freeze_parameters, activate_parameters; beside adapters tuner.py reads none of it.
+ */
+static enum err_code read_part(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const struct json *doc = t->doc, *share = json_get(doc, "freeze_parameters_ratio");
+    char text[PATTERN_MAX_BYTES + 8] = "", frozen[PATTERN_MAX_BYTES], trained[PATTERN_MAX_BYTES];
+    size_t no = add_names(frozen, sizeof frozen, json_get(doc, "freeze_parameters"), json_get(doc, "freeze_parameters_regex"));
+    size_t yes = add_names(trained, sizeof trained, json_get(doc, "trainable_parameters"), json_get(doc, "trainable_parameters_regex"));
+    double ratio = 0;
+    size_t n = 0;
+    enum err_code rc = ERR_OK;
+
+    (void)v;
+    if (!is_among("full", json_get(doc, "tuner_type")) && !is_among("full", json_get(doc, "train_type")) && !is_among("full", json_get(doc, "sft_type")))
+        return ERR_OK;
+    if (share && !json_number(share, &ratio) && (!json_str(share) || sscanf(json_str(share), "%lf", &ratio) != 1))
+        return decode_fail(&t->d, ERR_FIELD_VALUE, "freeze_parameters_ratio is a number from 0 to 1");
+    if (no >= sizeof frozen || yes >= sizeof trained || (ratio > 0 && no)) {
+        theirs_gap(&t->d, no && ratio > 0 ? "parameters that are frozen by a share and by names" : "so many names of parameters");
+        return ERR_OK;
+    }
+    if (ratio > 0)
+        rc = theirs_say(t, "training.freeze_ratio", share);
+    if (yes && (no || ratio > 0)) /* without anything frozen it changes nothing */
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s.*", trained);
+    if (no && n < sizeof text)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s(?!%s).*", n ? "|" : "", frozen);
+    if (n > PATTERN_MAX_BYTES) {
+        theirs_gap(&t->d, "so many names of parameters");
+        return ERR_OK;
+    }
+    return rc || !n ? rc : theirs_say_plain(t, key->member, text);
+}
+
 const struct their_key ms_swift_keys[] = {
     OBJECT("launcher", launcher_keys),
     BY(read_tuner, "tuner_type|train_type|sft_type", "training.tuning"),
@@ -196,8 +229,8 @@ const struct their_key ms_swift_keys[] = {
     SAY("lora_bias", "training.lora.bias"),
     MOVES_BUT("float32|fp32", "lora_dtype", "adapters in half"),
     MOVES_BUT("true|false|gaussian", "init_weights", "adapters that are made of the weights"),
-    MOVES("freeze_parameters|freeze_parameters_regex|freeze_parameters_ratio|trainable_parameters|trainable_parameters_regex|freeze_llm",
-          "training a part of the model (training.freeze says it)"),
+    BY(read_part, "freeze_parameters|freeze_parameters_regex|freeze_parameters_ratio|trainable_parameters|trainable_parameters_regex", "training.trainable"),
+    MOVES("freeze_llm", "training a part of the model (training.freeze says it)"),
     MOVES_BUT("true", "freeze_vit|freeze_aligner", "training an image tower or its projector"),
     MOVES("use_galore|lisa_activated_layers|optimizer", "an optimizer of ms-swift's own"),
     MOVES_BUT("1", "sequence_parallel_size", "ms-swift's sequence parallelism"),

@@ -152,7 +152,7 @@ static const struct their_key model_keys[] = {
     SAY("compile", "training.compile"),
     SAY("model_revision", "revision"),
     BY(read_model_kwargs, "model_kwargs", NULL),
-    MOVES("freeze_layers", "training a part of the model (training.freeze says it)"),
+    SAY("freeze_layers", "training.freeze"),
     MOVES("text_only", "the text of a model with images (its text_config says it)"),
     KNOWN("model_name|adapter_model|adapter_trainable|tokenizer_name|tokenizer_pad_token|tokenizer_kwargs|processor_kwargs|"
           "load_pretrained_weights|trust_remote_code|chat_template|chat_template_kwargs|device_map|shard_for_eval|tool_call_parser"),

@@ -117,7 +117,7 @@ const char *origin_of(const struct origins *o, const void *slot)
 /* A value that was written here does not outlive its reading. */
 static bool keep_strs(struct theirs *t, struct strs *s)
 {
-    for (uint32_t i = 0; i < s->n && !s->is_string; i++) {
+    for (uint32_t i = 0; i < s->n; i++) {
         s->v[i] = arena_str(t->d.arena, s->v[i], strlen(s->v[i]));
         if (!s->v[i])
             return false;
@@ -222,6 +222,23 @@ enum err_code theirs_say_word(struct theirs *t, const char *member, const char *
     char text[128];
 
     (void)snprintf(text, sizeof text, "\"%.100s\"", word);
+    return theirs_say_text(t, member, text);
+}
+
+enum err_code theirs_say_plain(struct theirs *t, const char *member, const char *plain)
+{
+    size_t n = strlen(plain), out = 0;
+    char *text = arena_array(t->e->call->arena, char, 2 * n + 3);
+
+    if (!text)
+        return decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    text[out++] = '"';
+    for (size_t i = 0; i < n; i++) {
+        if (plain[i] == '"' || plain[i] == '\\')
+            text[out++] = '\\';
+        text[out++] = plain[i];
+    }
+    text[out] = '"';
     return theirs_say_text(t, member, text);
 }
 

@@ -3,6 +3,7 @@
 
 #include "models/kernels.h"
 #include "stack/defaults.h"
+#include "tuning/pattern.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,12 @@ static enum err_code settle_deepspeed(struct theirs *t)
     if (!t->stage && t->at.own_adam) { /* runtime/engine.py _configure_fp16_optimizer */
         stand_at(t, t->at.own_adam);
         theirs_gap(&t->d, "FP16_Optimizer, which flattens what DeepSpeed's own Adam steps under stage 0");
+    }
+    if (t->stage == 3 && t->e->rq.training.buckets.max_live_elems.set && !theirs_is_filled(t, "training.buckets.reuse_elems")) {
+        enum err_code rc = theirs_say_text(t, "training.buckets.reuse_elems", "1000000000"); /* runtime/zero/config.py */
+
+        if (rc)
+            return rc;
     }
     (void)snprintf(method, sizeof method, "zero%u", t->stage % 4);
     return say_at(t, t->at.stage ? t->at.stage : "/deepspeed_config", "training.methods", method);
@@ -401,9 +408,55 @@ static void settle_lora_kernels(struct estimate *e)
             e->lora_kernels_at, why);
 }
 
+/* "q,mlp" to "q|mlp" behind a name's layer; "all": anything */
+static size_t add_names(char *text, size_t room, const char *before, const char *names)
+{
+    size_t n = (size_t)snprintf(text, room, "%s", before);
+
+    for (size_t k; *names && n < room; names += k + (names[k] == ',')) {
+        k = strcspn(names, ",");
+        n += (size_t)snprintf(text + n, room - n, "%.*s%s", k == 3 && !strncmp(names, "all", 3) ? 0 : (int)k, names, names[k] ? "|" : "");
+    }
+    return n;
+}
+
+/*
+ * LLaMA-Factory's "freeze" as a pattern of names: ".30.mlp" of some layers, and more modules, anywhere in a name.
+ * Source    llamafactory 0.9.5 model/adapter.py _setup_freeze_tuning
+ */
+static enum err_code settle_part(struct estimate *e)
+{
+    long layers = (long)e->model.arch.layers, many = e->part.layers < 0 ? -e->part.layers : e->part.layers;
+    long from = e->part.layers < 0 || many > layers ? 0 : layers - many, to = many > layers ? layers : from + many;
+    char text[PATTERN_MAX_BYTES + 1], *kept;
+    size_t n = 0;
+
+    if (!e->part.layers || !layers || e->rq.training.trainable.set)
+        return ERR_OK;
+    n += (size_t)snprintf(text, sizeof text, ".*\\.(?:");
+    for (long i = from; i < to && n < sizeof text; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%ld", i > from ? "|" : "", i);
+    if (n < sizeof text)
+        n += add_names(text + n, sizeof text - n, ")\\.(?:", e->part.modules);
+    if (n < sizeof text)
+        n += (size_t)snprintf(text + n, sizeof text - n, ").*");
+    if (*e->part.extra && n < sizeof text)
+        n += add_names(text + n, sizeof text - n, "|.*(?:", e->part.extra);
+    if (*e->part.extra && n < sizeof text)
+        n += (size_t)snprintf(text + n, sizeof text - n, ").*");
+    kept = n < sizeof text ? arena_str(e->call->arena, text, n) : NULL;
+    if (!kept)
+        return err_set(e->call->err, ERR_FIELD_RANGE, "/framework_config", "names too many layers and modules to train");
+    e->rq.training.trainable = (struct strs){.set = true, .is_string = true, .n = 1, .v = {kept}};
+    return ERR_OK;
+}
+
 enum err_code theirs_resolve(struct estimate *e)
 {
     enum err_code rc = settle_precision(e);
+
+    if (!rc)
+        rc = settle_part(e);
 
     if (!rc && e->model.has_program)
         settle_buckets(e);

@@ -53,10 +53,17 @@ enum err_code theirs_read_flag(struct theirs *t, const struct their_key *key, co
 /* Of DeepSpeed's config: what is in the file may be in the request. */
 enum err_code theirs_read_file_name(struct theirs *t, const struct their_key *key, const struct json *v)
 {
+    const char *carried = theirs_carried(t, json_str(v));
+
     (void)key;
-    (void)v;
-    if (t->e->rq.deepspeed_config)
+    if (t->e->rq.deepspeed_config && (!carried || strchr(json_str(v), '/'))) /* a name says it beside the file, a path is the file */
         return ERR_OK;
+    if (carried) {
+        if (strchr(json_str(v), '/'))
+            note_of(&t->e->assumptions, NOTE_OF_YOURS, "framework_config.deepspeed: %.100s as %s has it; deepspeed_config says what yours has", json_str(v),
+                    t->tool->source);
+        return theirs_walk_text(t, carried, deepspeed_keys);
+    }
     return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it as the request's deepspeed_config");
 }
 

@@ -93,6 +93,7 @@ struct theirs {
 MUST_CHECK enum err_code theirs_say(struct theirs *t, const char *member, const struct json *v);
 /* The same, of a value that is written here: "\"zero3\"", "4". */
 MUST_CHECK enum err_code theirs_say_text(struct theirs *t, const char *member, const char *json);
+MUST_CHECK enum err_code theirs_say_plain(struct theirs *t, const char *member, const char *plain); /* a text of any characters */
 MUST_CHECK enum err_code theirs_say_word(struct theirs *t, const char *member, const char *word);
 MUST_CHECK enum err_code theirs_say_number(struct theirs *t, const char *member, uint64_t n);
 
@@ -113,6 +114,8 @@ bool theirs_flag(const struct json *v, bool *ret);
 MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret);
 /* JSON of a file that a tool carries, read as if it stood at d.path. */
 MUST_CHECK enum err_code theirs_walk_text(struct theirs *t, const char *json, const struct their_key *keys);
+/* What is in a DeepSpeed config that the tool carries; NULL: it has none of that name. */
+const char *theirs_carried(const struct theirs *t, const char *path);
 /* GPUs of the request; 0: it leaves them open. */
 uint64_t theirs_gpus(const struct theirs *t);
 /* Whether the request, or a key before, asks for another stage than SFT and pretraining. */

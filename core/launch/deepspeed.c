@@ -20,7 +20,7 @@ static void write_stage3(struct jsonw *w, const struct zero_recipe *z)
     jsonw_u64(w, "stage3_prefetch_bucket_size", z->prefetch_elems);
     jsonw_u64(w, "stage3_param_persistence_threshold", z->persistence_elems);
     jsonw_u64(w, "stage3_max_live_parameters", z->max_live_elems);
-    jsonw_u64(w, "stage3_max_reuse_distance", z->max_live_elems);
+    jsonw_u64(w, "stage3_max_reuse_distance", z->reuse_elems);
     jsonw_u64(w, "sub_group_size", z->sub_group_elems);
     jsonw_bool(w, "stage3_gather_16bit_weights_on_model_save", true);
 }
@@ -37,6 +37,8 @@ static void write_zero(struct jsonw *w, const struct recipe *r)
     jsonw_bool(w, "contiguous_gradients", true);
     if (stage == 3)
         write_stage3(w, &r->zero);
+    else if (stage && r->zero.round_robin)
+        jsonw_bool(w, "round_robin_gradients", true);
     if (r->offload == OFFLOAD_OPTIMIZER || r->offload == OFFLOAD_OPTIMIZER_PARAMS)
         write_device(w, "offload_optimizer");
     if (r->offload == OFFLOAD_OPTIMIZER_PARAMS)

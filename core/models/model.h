@@ -79,6 +79,7 @@ struct model {
     uint32_t liger_release;
     unsigned lora_kernels;        /* a bit each, of models whose linears will be adapted */
     bool padded, use_cache, checkpointing, reentrant;
+    bool checkpoints_trained_alone; /* a layer without parameters that are trained runs as it is: LLaMA-Factory's checkpoint function */
     uint32_t checkpoint_every;    /* of checkpointing: one layer in so many */
     bool quantised;               /* its weights will be packed: configs say so, as transformers' quantizers/base.py leaves them */
     enum model_memory memory;

@@ -289,7 +289,9 @@ static bool is_left_out(struct script *s, sv layer_class, sv module, uint32_t ev
 static bool checkpoint_all(struct program *p, const struct model *m)
 {
     struct script *s = p->s;
-    sv f = import_from(s, "torch.utils.checkpoint", m->reentrant ? "checkpoint_reentrant" : "checkpoint_kept"), flag_name, list, layer_class = sv_none();
+    const char *reentrant = m->checkpoints_trained_alone ? "checkpoint_trained_reentrant" : "checkpoint_reentrant";
+    const char *kept = m->checkpoints_trained_alone ? "checkpoint_trained" : "checkpoint_kept", *which = m->reentrant ? reentrant : kept;
+    sv f = import_from(s, "torch.utils.checkpoint", which), flag_name, list, layer_class = sv_none();
     uint32_t n, counted = 0;
     const sv *modules;
 

@@ -38,8 +38,8 @@ struct fsdp_settings {
 /* deepspeed runtime/zero/config.py; elements of the engine's dtype */
 enum { ZERO_PREFETCH_ELEMS = 50000000, ZERO_PERSISTENCE_ELEMS = 100000 }; /* its defaults */
 struct zero_settings {
-    uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems;
-    bool overlap_comm, zero_init;
+    uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, reuse_elems, sub_group_elems, persistence_elems;
+    bool overlap_comm, zero_init, round_robin;
 };
 
 struct parallel_options {

@@ -385,6 +385,37 @@ void materialise(struct run *r, struct tree *t)
     materialise_module(r, t->root);
 }
 
+/* p.data = p.data.to(torch.float32) */
+static void widen_one(void *context, struct module *m, struct param *p)
+{
+    struct run *r = context;
+    val old = p->value;
+
+    (void)m;
+    if (!p->requires_grad || p->tied || !old || run_dead(r) || (p->dtype != DTYPE_BF16 && p->dtype != DTYPE_FP16))
+        return;
+    p->dtype = DTYPE_FP32;
+    p->value = 0;
+    place(r, p);
+    value_unref(r, old);
+}
+
+static void follow_tied(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    if (p->tied) {
+        p->dtype = p->tied->dtype;
+        p->value = p->tied->value;
+    }
+}
+
+void widen_trained(struct run *r, struct tree *t)
+{
+    params_visit(t->root, widen_one, r);
+    params_visit(t->root, follow_tied, NULL);
+}
+
 void params_visit(struct module *m, param_visitor visit, void *context)
 {
     for (struct param *p = m->params; p; p = p->next)

@@ -142,6 +142,7 @@ const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t
 /* What is born until the next such call belongs to the module, where the run tells owners (loads_by_owner). */
 void run_owner(struct run *r, const struct module *m);
 void materialise(struct run *r, struct tree *t);
+void widen_trained(struct run *r, struct tree *t); /* what stands there in half and is trained to fp32, a parameter at a time */
 
 /* The longest ModuleList below the root: a container of "0", "1", .. (of a stage: of its own) with the most parameters; NULL: none. */
 struct module *module_list(const struct tree *t);

@@ -60,6 +60,12 @@ static void tell_group(void *context, struct module *m, struct param *p)
         p->group = t->plain || decays(t, m, p) ? 0 : 1;
 }
 
+/* LLaMA-Factory 0.9.5 model/adapter.py init_adapter, _setup_freeze_tuning: not under ZeRO-3 and FSDP; an engine of ZeRO's casts all back. */
+static bool widens_trained(const struct recipe *s)
+{
+    return s->llama_factory && freeze_asked(&s->freeze) && (s->method == METHOD_SINGLE || s->method == METHOD_DDP) && precision_autocasts(s->precision);
+}
+
 static void place(struct wrapping *w)
 {
     const struct trainer *t = w->of;
@@ -73,6 +79,8 @@ static void place(struct wrapping *w)
         materialise(w->r, w->tree);
     if ((bnb || s->quantization == KBIT_AWQ4) && s->prepare_kbit)
         kbit_prepare_weights(w->r, w->tree);
+    if (widens_trained(s))
+        widen_trained(w->r, w->tree);
     if (w->o->adapters)
         lora_materialise(w->r, w->tree, NULL);
     if (bnb && s->prepare_kbit == KBIT_PREPARE_TRL)
@@ -157,8 +165,8 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .ddp = ddp_settings(s),
         .fsdp = {f->wrap, f->backward_prefetch, f->forward_prefetch == TRI_TRUE, f->use_orig_params == TRI_TRUE,
                  f->limit_all_gathers == TRI_TRUE, f->reduce_dtype == REDUCE_BF16 ? DTYPE_BF16 : DTYPE_FP32},
-        .zero = {z->reduce_elems, z->allgather_elems, z->prefetch_elems, z->max_live_elems, z->sub_group_elems, z->persistence_elems,
-                 z->overlap_comm == TRI_TRUE, z->zero_init == TRI_TRUE},
+        .zero = {z->reduce_elems, z->allgather_elems, z->prefetch_elems, z->max_live_elems, z->reuse_elems, z->sub_group_elems,
+                 z->persistence_elems, z->overlap_comm == TRI_TRUE, z->zero_init == TRI_TRUE, z->round_robin},
     };
 }
 

@@ -22,6 +22,7 @@
 #include "torch/work.h"
 #include "tuning/kbit.h"
 #include "tuning/narrow.h"
+#include "tuning/part.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -138,8 +139,8 @@ struct recipe {
     uint32_t seq_len_tokens, micro_batch_size, gradient_accumulation_steps;
     enum tuning tuning;
     struct lora lora;
-    uint32_t n_freeze;
-    const char *const *freeze; /* modules that are not trained: tuning/freeze.h */
+    struct freeze freeze;         /* what of full tuning is not trained */
+    bool llama_factory;           /* its own way to cast what is trained in part and to checkpoint it */
     enum kbit quantization; /* of the frozen base */
     enum kbit_prepare prepare_kbit;
     enum checkpoint_form checkpoint; /* what its config.json says of it */
@@ -183,6 +184,8 @@ struct recipe {
         uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems;
         enum tri overlap_comm, zero_init;
         bool auto_prefetch, auto_persistence; /* "auto" in their file: made of the width when train() begins */
+        bool round_robin, reuse_is_said;
+        uint64_t reuse_elems; /* not said: max_live_elems */
     } zero;
     struct stack stack;         /* 0 = left out: stack_complete() */
     bool upcast;                /* accelerate holds in fp32 what was loaded in half */

@@ -442,7 +442,7 @@ static enum err_code resolve_colossal(struct recipe *r, struct err *err)
     if (r->gradient_accumulation_steps > 1)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_accumulation_steps",
                        "under Gemini gradients take the weights' place in their chunks: they cannot be accumulated");
-    if (r->loss != LOSS_HF || r->liger_kernels || r->packing || r->stage != TASK_SFT || r->n_freeze)
+    if (r->loss != LOSS_HF || r->liger_kernels || r->packing || r->stage != TASK_SFT || freeze_asked(&r->freeze))
         return err_set(err, ERR_FIELD_CONFLICT, "/training",
                        "of Colossal-AI LLMem's own setting is modelled: stage sft in rows, all parameters, the model's own loss");
     if (p == PRECISION_UNSET)
@@ -607,6 +607,8 @@ static void resolve_zero(struct recipe *r, const struct quirks *q)
     elems_default(&z->allgather_elems, 500000000);
     elems_default(&z->prefetch_elems, ZERO_PREFETCH_ELEMS);
     elems_default(&z->max_live_elems, 1000000000);
+    z->reuse_elems = z->reuse_is_said ? z->reuse_elems : z->max_live_elems;
+    z->reuse_is_said = true;
     elems_default(&z->sub_group_elems, 1000000000);
     elems_default(&z->persistence_elems, ZERO_PERSISTENCE_ELEMS);
     tri_default(&z->overlap_comm, r->method == METHOD_ZERO3);

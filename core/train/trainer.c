@@ -317,7 +317,7 @@ static enum attention_kernel kernel_of(enum attention a)
 static bool wants_inputs(const struct recipe *s, const struct quirks *q)
 {
     if (s->tuning == TUNING_FULL)
-        return s->n_freeze && q->checkpoints_want_inputs;
+        return freeze_asked(&s->freeze) && q->checkpoints_want_inputs && !s->llama_factory;
     return q->checkpoints_want_inputs || s->quantization == KBIT_NONE || !s->prepare_kbit || s->checkpoint_reentrant == TRI_TRUE;
 }
 
@@ -348,6 +348,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->layers_wrapped = method_is_fsdp1(s->method);
     m->capability = step->capability;
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
+    m->checkpoints_trained_alone = s->llama_factory && freeze_asked(&s->freeze);
     m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = m->checkpointing && wants_inputs(s, &step->quirks);
     m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
@@ -378,13 +379,13 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         rc = rc ? rc : check_scaler(t, err);
     } else {
         params_visit(m->tree.root, train_all, NULL);
-        rc = freeze_apply(&m->tree, s->n_freeze, s->freeze, err);
-        if (!rc && m->checkpointing && m->reentrant && !m->embeddings_require_grad && m->embeddings && m->embeddings->weight &&
-            !m->embeddings->weight->requires_grad)
+        rc = freeze_apply(&m->tree, &s->freeze, err);
+        if (!rc && m->checkpointing && m->reentrant && !m->embeddings_require_grad && !s->llama_factory && m->embeddings &&
+            m->embeddings->weight && !m->embeddings->weight->requires_grad)
             return err_set(err, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant",
                            "reentrant checkpoints whose input wants no gradient give none to what is in them, and before transformers 5 nothing "
                            "has the output of frozen embeddings want one");
-        if (!rc && s->n_freeze && s->upcast && method_is_fsdp2(s->method))
+        if (!rc && freeze_asked(&s->freeze) && s->upcast && method_is_fsdp2(s->method))
             params_visit(m->tree.root, keep_half, &m->reference_dtype);
     }
     return rc || !m->task || !m->task->module || t->as_saved ? rc : m->family->refer(m, err);

@@ -60,22 +60,95 @@ static bool means(const char *path, const char *name)
 
 struct freezing {
     const struct tree *tree;
+    const struct freeze *asked;
     const char *name;
-    uint32_t frozen, left;
+    struct pattern_effort effort;
+    bool on;         /* what is named wants a gradient */
+    uint32_t found, left;
+    uint64_t frozen, all;
 };
+
+static bool has_name(const struct freezing *f, const struct module *m, const struct param *p)
+{
+    char at[256], path[320];
+
+    (void)snprintf(path, sizeof path, "%s.%s", module_path(f->tree, m->number, at, sizeof at), p->name);
+    return means(path, f->name);
+}
 
 static void freeze_one(void *context, struct module *m, struct param *p)
 {
     struct freezing *f = context;
-    char at[256], path[320];
 
-    (void)snprintf(path, sizeof path, "%s.%s", module_path(f->tree, m->number, at, sizeof at), p->name);
-    if (!means(path, f->name))
+    if (!has_name(f, m, p))
         return;
     p->requires_grad = false;
     if (p->tied)
         p->tied->requires_grad = false;
-    f->frozen++;
+    f->found++;
+}
+
+/* named_parameters() has a tied one once, by its first name. */
+static void train_one(void *context, struct module *m, struct param *p)
+{
+    struct freezing *f = context;
+
+    if (p->buffer || p->tied || !has_name(f, m, p))
+        return;
+    p->requires_grad = true;
+    f->found++;
+}
+
+static void train_matched(void *context, struct module *m, struct param *p)
+{
+    struct freezing *f = context;
+    char at[256], path[320];
+
+    if (p->buffer || p->tied)
+        return;
+    (void)snprintf(path, sizeof path, "%s%s%s", module_path(f->tree, m->number, at, sizeof at), m->parent ? "." : "", p->name);
+    if (!pattern_matches(f->asked->pattern, path, &f->effort))
+        return;
+    p->requires_grad = true;
+    f->found++;
+}
+
+static void freeze_all(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    p->requires_grad = false;
+}
+
+static uint64_t elements(const struct param *p)
+{
+    uint64_t n = 1;
+
+    for (int i = 0; i < p->ndim; i++)
+        n *= (uint64_t)p->size[i];
+    return n;
+}
+
+static void count_all(void *context, struct module *m, struct param *p)
+{
+    struct freezing *f = context;
+
+    (void)m;
+    if (!p->buffer && !p->tied)
+        f->all += elements(p);
+}
+
+/* bisect_right of the sums: each parameter that ends within the share. */
+static void freeze_share(void *context, struct module *m, struct param *p)
+{
+    struct freezing *f = context;
+
+    (void)m;
+    if (p->buffer || p->tied)
+        return;
+    f->frozen += elements(p);
+    if (f->frozen <= f->all)
+        p->requires_grad = false;
 }
 
 static void count_left(void *context, struct module *m, struct param *p)
@@ -83,30 +156,71 @@ static void count_left(void *context, struct module *m, struct param *p)
     struct freezing *f = context;
 
     (void)m;
-    if (p->tied && !p->tied->requires_grad)
-        p->requires_grad = false;
+    if (p->tied)
+        p->requires_grad = p->tied->requires_grad && (f->on || p->requires_grad);
     f->left += p->requires_grad;
 }
 
-enum err_code freeze_apply(struct tree *t, uint32_t n, const char *const *names, struct err *err)
+static enum err_code name_each(struct freezing *f, struct tree *t, uint32_t n, const char *const *names, param_visitor visit, const char *at, struct err *err)
 {
-    struct freezing f = {.tree = t};
-
     for (uint32_t i = 0; i < n; i++) {
-        f.name = names[i];
-        f.frozen = 0;
-        params_visit(t->root, freeze_one, &f);
-        if (!f.frozen)
-            return err_set(err, ERR_FIELD_VALUE, "/training/freeze", "no module or parameter of this model is called %.100s", names[i]);
+        f->name = names[i];
+        f->found = 0;
+        params_visit(t->root, visit, f);
+        if (!f->found)
+            return err_set(err, ERR_FIELD_VALUE, at, "no module or parameter of this model is called %.100s", names[i]);
     }
-    params_visit(t->root, count_left, &f);
-    return n && !f.left ? err_set(err, ERR_FIELD_VALUE, "/training/freeze", "nothing of the model is left to train") : ERR_OK;
+    return ERR_OK;
 }
 
-bool freeze_is_uneven(uint32_t n, const char *const *names)
+static enum err_code match_trained(struct freezing *f, struct tree *t, struct err *err)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (names[i][strcspn(names[i], "0123456789")])
-            return true;
-    return false;
+    f->found = 0;
+    params_visit(t->root, train_matched, f);
+    if (f->effort.exhausted)
+        return err_set(err, ERR_FIELD_VALUE, "/training/trainable", "takes too many steps to match a parameter's name");
+    return f->found ? ERR_OK : err_set(err, ERR_FIELD_VALUE, "/training/trainable", "no parameter of this model has a name that matches");
+}
+
+enum err_code freeze_apply(struct tree *t, const struct freeze *asked, struct err *err)
+{
+    struct freezing f = {.tree = t, .asked = asked, .on = asked->n_trained || asked->pattern};
+    enum err_code rc;
+
+    if (!freeze_asked(asked))
+        return ERR_OK;
+    if (f.on && !asked->n && !(asked->share > 0))
+        params_visit(t->root, freeze_all, NULL);
+    if (asked->share > 0) {
+        params_visit(t->root, count_all, &f);
+        f.all = (uint64_t)((double)f.all * asked->share);
+        params_visit(t->root, freeze_share, &f);
+    }
+    rc = name_each(&f, t, asked->n, asked->names, freeze_one, "/training/freeze", err);
+    if (!rc)
+        rc = name_each(&f, t, asked->n_trained, asked->trained, train_one, "/training/trainable", err);
+    if (!rc && asked->pattern)
+        rc = match_trained(&f, t, err);
+    if (rc)
+        return rc;
+    params_visit(t->root, count_left, &f);
+    return f.left ? ERR_OK
+                  : err_set(err, ERR_FIELD_VALUE, asked->n || !(asked->share > 0) ? "/training/freeze" : "/training/freeze_ratio",
+                            "nothing of the model is left to train");
+}
+
+static bool has_digit(const char *s)
+{
+    return s[strcspn(s, "0123456789")] != 0;
+}
+
+bool freeze_is_uneven(const struct freeze *f)
+{
+    bool ret = f->share > 0 || (f->pattern && has_digit(f->pattern_text));
+
+    for (uint32_t i = 0; i < f->n; i++)
+        ret |= has_digit(f->names[i]);
+    for (uint32_t i = 0; i < f->n_trained; i++)
+        ret |= has_digit(f->trained[i]);
+    return ret;
 }

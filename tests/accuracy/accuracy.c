@@ -304,7 +304,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/axolotl.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/heads.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/stages_dist.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/freeze.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/options.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/freeze.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/zero.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/options.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/adapters.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/kernels.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/lora_kernels.jsonl", NULL, only, 1) ||

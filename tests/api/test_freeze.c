@@ -64,9 +64,56 @@ START_TEST(copies_of_tied_modules_part)
 }
 END_TEST
 
+#define FULL "\"methods\":\"single\",\"tuning\":\"full\","
+
+/* The same part, said by what is frozen, by what is trained, by a pattern. */
+START_TEST(parts_are_said_three_ways)
+{
+    double frozen = peak(FULL "\"freeze\":[\"embed_tokens\",\"layers.0-19\"]");
+
+    ck_assert(frozen == peak(FULL "\"trainable\":[\"layers.20-27\",\"model.norm\"]"));
+    ck_assert(frozen == peak(FULL "\"trainable\":\"model\\\\.(norm|layers\\\\.2[0-7])\\\\..*\""));
+    ck_assert(frozen == peak(FULL "\"freeze\":[\"model\"],\"trainable\":[\"layers.20-27\",\"model.norm\"]"));
+}
+END_TEST
+
+/* A larger share is less to train; what is named is trained all the same. */
+START_TEST(a_share_is_the_first_parameters)
+{
+    double half = peak(FULL "\"freeze_ratio\":0.5"), most = peak(FULL "\"freeze_ratio\":0.9"), none = peak(FULL "\"freeze_ratio\":0");
+
+    ck_assert_msg(none > half && half > most, "%.0f, %.0f, %.0f", none, half, most);
+    ck_assert(peak(FULL "\"freeze_ratio\":0.9,\"trainable\":[\"layers.3\"]") > most);
+    ck_assert(none == peak("\"methods\":\"single\",\"tuning\":\"full\""));
+}
+END_TEST
+
+/* LLaMA-Factory: what is trained in fp32, its states too. */
+START_TEST(llama_factory_widens_what_it_trains)
+{
+    struct reply plain = ask("{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"tuning\":\"full\",\"precision\":"
+                             "\"bf16-autocast\",\"seq_len\":64,\"micro_batch_size\":1,\"trainable\":[\"layers.27\"]}}");
+    struct reply theirs = ask("{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"tuning\":\"full\",\"precision\":"
+                              "\"bf16-autocast\",\"seq_len\":64,\"micro_batch_size\":1,\"trainable\":[\"layers.27\"],\"trainer\":\"llama-factory\"}}");
+    double half, wide;
+
+    ck_assert(json_number(reply_at(&plain, "recommendation/memory/static_bytes"), &half) && json_number(reply_at(&theirs, "recommendation/memory/static_bytes"), &wide));
+    ck_assert_msg(wide > half + 2 * 15e6 && wide < half + 2 * 17e6, "%.0f, %.0f: a layer of 15.7 million parameters", half, wide);
+    reply_done(plain);
+    reply_done(theirs);
+}
+END_TEST
+
 static const struct {
     const char *training, *says;
 } refused[] = {
+    {FULL "\"trainable\":[\"vision_tower\"]", "is called vision_tower"},
+    {FULL "\"trainable\":\"visual.*\"", "no parameter of this model has a name that matches"},
+    {FULL "\"trainable\":\"lm_head.*\"", "no parameter of this model has a name that matches"}, /* tied: named_parameters() has it once */
+    {FULL "\"trainable\":\"(\"", "/training/trainable"},
+    {FULL "\"freeze_ratio\":1", "nothing of the model is left"},
+    {"\"methods\":\"single\",\"tuning\":\"lora\",\"trainable\":[\"embed_tokens\"]", "no trainable"},
+    {FULL "\"trainer\":\"llama-factory\"", "beside sft it says how a part is trained"},
     {SINGLE "[\"vision_tower\"]", "is called vision_tower"},
     {SINGLE "[\"layers.28\"]", "is called layers.28"},
     {SINGLE "[\"model\"]", "nothing of the model is left"},
@@ -88,4 +135,4 @@ START_TEST(says_what_cannot_be)
 }
 END_TEST
 
-UNIT_TESTS("freeze", unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_test(copies_of_tied_modules_part); unit_rows(says_what_cannot_be, refused);)
+UNIT_TESTS("freeze", unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_test(copies_of_tied_modules_part); unit_test(parts_are_said_three_ways); unit_test(a_share_is_the_first_parameters); unit_test(llama_factory_widens_what_it_trains); unit_rows(says_what_cannot_be, refused);)

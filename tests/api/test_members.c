@@ -357,7 +357,6 @@ static const struct {
     {ARGS("\"finetuning_type\":\"oft\""), "/training_arguments/finetuning_type"},
     {ARGS("\"adapter\":\"lora\",\"lora_target_linear\":true,\"lora_target_modules\":[\"q_proj\",\"lm_head\"]"),
      "/training_arguments/lora_target_modules"},
-    {DS("\"zero_optimization\":{\"stage\":2,\"round_robin_gradients\":true}"), "/deepspeed_config/zero_optimization/round_robin_gradients"},
     {DS("\"zero_optimization\":{\"stage\":3,\"offload_optimizer\":{\"device\":\"nvme\"}}"), "/deepspeed_config/zero_optimization/offload_optimizer/device"},
     {DS("\"zero_optimization\":{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\",\"ratio\":0.3}}"),
      "/deepspeed_config/zero_optimization/offload_optimizer/ratio"},

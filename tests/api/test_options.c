@@ -36,6 +36,17 @@ static const struct word lora_words[] = {
     {"alpha_pattern", 1, NULL, "Alphas by name."},
     {0}};
 
+static const struct word part_words[] = {
+    {"freeze", 1, NULL, "Modules and parameters that are not trained, by name."},
+    {"trainable", 1, NULL, "What alone is trained: by name, or one regular expression; beside the others, what they freeze is trained all the same."},
+    {"freeze_ratio", 1, NULL, "The first parameters, up to a share of all, are not trained."},
+    {0}};
+
+static const struct word zero_words[] = {
+    {"round_robin", 1, NULL, "round_robin_gradients: parameters are dealt out to the ranks of ZeRO-1 and 2 in turn."},
+    {"reuse_elems", 1, NULL, "stage3_max_reuse_distance: how soon a gathered parameter must be used again to be kept."},
+    {0}};
+
 static const struct word stack_words[] = {
     {"causal_conv1d", 1, NULL, "causal-conv1d is installed: its kernels make the mixers' convolutions."},
     {"mamba_ssm", 1, NULL, "mamba-ssm is installed: its kernels scan, in one function with the convolution and the projections around it."},
@@ -46,6 +57,8 @@ static const struct {
     const char *member;
     const struct word *words;
 } vocabularies[] = {{"lora", lora_words},
+                    {"a part", part_words},
+                    {"buckets", zero_words},
                     {"loss", loss_words},
                     {"liger_kernels", liger_words},
                     {"stack", stack_words},

@@ -204,7 +204,7 @@ static void on_any(struct draw *d)
         r->method = (enum method)(1 + below(METHOD_COUNT - 1));
     while (!method_is_modelled(r->method));
     r->data_parallel = 1 + below(chance(50) ? 8 : 64);
-    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET, false, false};
+    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET, false, false, false, false, 0};
     if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2)
         r->tensor_parallel = 2;
     if (r->method == METHOD_PP)

@@ -66,7 +66,7 @@ static void draw_method(struct recipe *r)
     do
         r->method = (enum method)below(METHOD_COUNT);
     while (r->method != METHOD_SINGLE && !method_is_modelled(r->method));
-    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET, false, false};
+    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET, false, false, false, false, 0};
     if (r->method == METHOD_SINGLE)
         return;
     r->data_parallel = 2 + below(7);
@@ -553,7 +553,7 @@ static bool draw_stage(struct draw *d, void *room)
     r->precision = (enum precision)below(PRECISION_COUNT);
     r->optimizer = (enum optimizer)below(OPTIMIZER_COUNT);
     r->gradient_checkpointing = chance(50) ? TRI_TRUE : TRI_FALSE;
-    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET, false, false};
+    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET, false, false, false, false, 0};
     r->seq_len_tokens = 64U << below(5);
     arena_init(&a, (char *)room + CONFIG_ROOM, CONFIG_ROOM);
     return d->arch.layers % r->pipeline_parallel == 0 && !train_resolve(r, &d->arch, &traced_device, &a, &d->step, &err);

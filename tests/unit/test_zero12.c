@@ -47,7 +47,7 @@ static struct recipe recipe_of(int i)
     r.padded = !row[i].new_stack;
     r.zero =
         (struct zero_recipe){row[i].bucket ? row[i].bucket : ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET,
-                             row[i].overlap ? TRI_TRUE : TRI_FALSE,       TRI_UNSET,   false,       false};
+                             row[i].overlap ? TRI_TRUE : TRI_FALSE,       TRI_UNSET,   false,       false,       false,       false,       0};
     return r;
 }
 

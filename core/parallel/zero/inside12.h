@@ -47,6 +47,7 @@ struct zero12 {
     uint32_t n_groups, n;
     struct zero12_param *params;
     uint32_t *index_of; /* by value: parameter + 1 */
+    uint32_t *in_order; /* where the model's i-th stands, once they are dealt out; NULL: they are not */
     val last_leaf;
     uint64_t largest; /* elements of the largest parameter */
     bool boundary, ready, pending_copies;

@@ -4,6 +4,8 @@
 #include "parallel/programs.h"
 #include "torch/autograd.h"
 
+#include <string.h>
+
 /* --------------------------------------------------------------------------------------------------------- the engine */
 struct taking {
     struct zero12 *z;
@@ -39,6 +41,31 @@ static void take_groups(struct zero12 *z, struct tree *tree)
         g->end = z->n;
         z->n_groups += g->end > g->begin;
     }
+}
+
+/* _round_robin_reorder: what the first rank gets of each round, then the second's; within the flat buffer alone, whose shares do not heed it */
+static bool deal_out(struct zero12 *z)
+{
+    struct zero12_param *was = arena_array(z->r->arena, struct zero12_param, z->n);
+
+    z->in_order = arena_array(z->r->arena, uint32_t, z->n);
+    if (!was || !z->in_order)
+        return false;
+    memcpy(was, z->params, z->n * sizeof *was);
+    for (uint32_t k = 0; k < z->n_groups; k++) {
+        struct zero12_group *g = &z->groups[k];
+        uint64_t offset = 0;
+        uint32_t at = g->begin;
+
+        for (uint32_t j = 0; j < z->ranks && at < g->end; j++)
+            for (uint32_t i = g->begin + j; i < g->end; i += z->ranks) {
+                z->in_order[i] = at;
+                z->params[at] = was[i];
+                z->params[at++].offset = offset;
+                offset += was[i].elems;
+            }
+    }
+    return true;
 }
 
 static bool make_room(struct zero12 *z, uint32_t max)
@@ -155,7 +182,7 @@ static void *wrap(struct wrapping *w)
         return NULL;
     }
     take_groups(z, w->tree);
-    if (!index_leaves(z)) {
+    if ((w->o->zero.round_robin && z->n && !deal_out(z)) || !index_leaves(z)) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for ZeRO's partitions");
         return NULL;
     }
@@ -187,8 +214,8 @@ static void epilogue(void *of)
     if (!z->shards_gradients && !z->boundary)
         return;
     for (uint32_t i = 0; i < z->n && !z->shards_gradients && !z->overlap && !run_dead(z->r); i++)
-        if (*zero12_gradient(z, i))
-            zero12_add(z, i);
+        if (*zero12_gradient(z, z->in_order ? z->in_order[i] : i))
+            zero12_add(z, z->in_order ? z->in_order[i] : i);
     zero12_epilogue(z);
 }
 

@@ -115,7 +115,7 @@ bool zero3_used_soon(const struct zero3 *z, const struct zero3_param *p)
         uint32_t s = z->uses[p->first_use + i];
 
         if (s >= z->step)
-            return z->passed[s] - z->passed[z->step] < (int64_t)z->o->zero.max_live_elems;
+            return z->passed[s] - z->passed[z->step] < (int64_t)z->o->zero.reuse_elems;
     }
     return false;
 }
