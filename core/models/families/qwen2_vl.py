@@ -97,6 +97,7 @@ class Qwen2VLModel(CompositeModel):
 class Qwen2VLForConditionalGeneration(CompositeForConditionalGeneration):
     config_class, composed, items_are_not_taken = Qwen2VLConfig, Qwen2VLModel, False
     _no_split_modules = ["Qwen2VLDecoderLayer", "Qwen2VLVisionBlock"]
+    positions_of_grids = True
 
 
 causal_lm = Qwen2VLForConditionalGeneration

@@ -95,6 +95,7 @@ class Qwen3_5Model(CompositeModel):
 class Qwen3_5ForConditionalGeneration(CompositeForConditionalGeneration):
     config_class, composed, turn = Qwen3_5Config, Qwen3_5Model, Qwen3_5ForCausalLM.turn
     _no_split_modules = ["Qwen3_5DecoderLayer", "Qwen3_5VisionBlock"]
+    positions_of_grids = True
 
 
 causal_lm = Qwen3_5ForConditionalGeneration

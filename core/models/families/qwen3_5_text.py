@@ -75,6 +75,8 @@ class Qwen3_5DecoderLayer(Qwen3NextDecoderLayer):
 
 def tables_of_grids(model, hidden_states, position_ids):
     batch = hidden_states.shape[0]
+    if position_ids.ndim == 3:  # those of text before them
+        return [model.rotary_emb(hidden_states, position_ids=position_ids[1:])] * len(model.layers)
     return [model.rotary_emb(hidden_states, position_ids=position_ids.expand(batch, -1)[None].expand(3, batch, -1))] * len(model.layers)
 
 

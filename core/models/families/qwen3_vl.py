@@ -76,6 +76,7 @@ class Qwen3VLModel(CompositeModel):
 class Qwen3VLForConditionalGeneration(CompositeForConditionalGeneration):
     config_class, composed = Qwen3VLConfig, Qwen3VLModel
     _no_split_modules = ["Qwen3VLTextDecoderLayer", "Qwen3VLVisionBlock"]
+    positions_of_grids = True
 
 
 causal_lm = Qwen3VLForConditionalGeneration

@@ -123,6 +123,59 @@ class StaticLayer:
         pass
 
 
+class StaticSlidingWindowLayer(StaticLayer):
+    """As long as its window: once that is full, what it holds moves on by one."""
+
+    is_sliding = True
+
+    def __init__(self, max_cache_len, sliding_window):
+        super().__init__(min(sliding_window, max_cache_len))
+        self.sliding_window = sliding_window
+        self.cumulative_length_int = 0
+
+    def update(self, keys, values, *args, **kwargs):
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+        kv_length, current_length = keys.shape[-2], self.cumulative_length_int
+        self.cumulative_length_int += kv_length
+        if current_length + kv_length <= self.max_cache_len:
+            cache_position = torch.arange(kv_length, device=self.device) + self.cumulative_length
+            self.keys.index_copy_(2, cache_position, keys)
+            self.values.index_copy_(2, cache_position, values)
+            self.cumulative_length.add_(kv_length)
+            return self.keys, self.values
+        if current_length >= self.max_cache_len and kv_length == 1:
+            new_keys = self.keys.roll(-1, dims=-2)
+            new_values = self.values.roll(-1, dims=-2)
+            index = torch.tensor([-1], dtype=int, device=self.device)
+            new_keys[:, :, index] = keys
+            new_values[:, :, index] = values
+            self.keys.copy_(new_keys)
+            self.values.copy_(new_values)
+            return self.keys, self.values
+        full_keys, full_values = keys, values
+        if current_length:
+            begin, end = (1, None) if current_length >= self.max_cache_len else (0, current_length)
+            full_keys = torch.cat((self.keys[:, :, begin:end, :], keys), dim=-2)
+            full_values = torch.cat((self.values[:, :, begin:end, :], values), dim=-2)
+        self.keys.copy_(full_keys[:, :, -self.max_cache_len :, :])
+        self.values.copy_(full_values[:, :, -self.max_cache_len :, :])
+        return full_keys, full_values
+
+    def get_seq_length(self):
+        return self.cumulative_length_int
+
+    def get_mask_sizes(self, query_length):
+        window, seen = self.max_cache_len, self.cumulative_length_int
+        offset = max(seen - window + 1, 0)
+        if seen >= window:
+            return window + query_length - 1, offset
+        return max(seen + query_length, window), offset
+
+    def skip(self, tokens):
+        self.cumulative_length_int += tokens
+
+
 class Fp8QuantizedLayer(DynamicLayer):
     """Bytes with one scale for all of them, which the prompt decides. torch.uint8 stands for float8_e4m3fn."""
 
@@ -284,33 +337,34 @@ class Cache:
         return [layer.is_sliding for layer in self.layers]
 
 
+def layer_kinds(config):
+    """get_layer_types_and_kwargs(): the kind and the window of each layer."""
+    kinds, window = getattr(config, "layer_types", None), getattr(config, "sliding_window", None)
+    if kinds is None:
+        kinds = ["full_attention" if window is None else "sliding_attention"] * config.num_hidden_layers
+    return kinds, window
+
+
 class DynamicCache(Cache):
     def __init__(self, config=None, max_cache_len=None):
-        kinds = None if config is None else getattr(config, "layer_types", None)
-        window = None if config is None else getattr(config, "sliding_window", None)
-        if config is not None and kinds is None:
-            kinds = ["full_attention" if window is None else "sliding_attention"] * config.num_hidden_layers
-        super().__init__([LAYERS[kind](window) if kind == "sliding_attention" else LAYERS.get(kind, DynamicLayer)() for kind in kinds or []])
-
-
-def _full_attention_alone(config, what):
-    kinds = getattr(config, "layer_types", None)
-    window = getattr(config, "sliding_window", None)
-    if any(kind != "full_attention" for kind in kinds) if kinds is not None else window is not None:
-        refuse("/inference", what)
+        kinds, window = ([], None) if config is None else layer_kinds(config)
+        super().__init__([LAYERS[kind](window) if kind == "sliding_attention" else LAYERS.get(kind, DynamicLayer)() for kind in kinds])
 
 
 class StaticCache(Cache):
     is_compileable = True
 
     def __init__(self, config, max_cache_len):
-        _full_attention_alone(config, "a static cache of layers with windows or states is not modelled yet")
-        super().__init__([StaticLayer(max_cache_len) for _ in range(config.num_hidden_layers)])
+        kinds, window = layer_kinds(config)
+        if any(kind not in ("full_attention", "sliding_attention") for kind in kinds):
+            refuse("/inference", "a static cache of layers with states or chunks is not modelled yet")
+        super().__init__([StaticLayer(max_cache_len) if kind == "full_attention" else StaticSlidingWindowLayer(max_cache_len, window) for kind in kinds])
 
 
 class QuantizedCache(Cache):
     def __init__(self, config, max_cache_len=None):
-        _full_attention_alone(config, "QuantizedCache is only supported for models with only full attention layers")
+        if any(kind != "full_attention" for kind in layer_kinds(config)[0]):
+            refuse("/inference", "QuantizedCache is only supported for models with only full attention layers")
         super().__init__([Fp8QuantizedLayer() for _ in range(config.num_hidden_layers)])
 
 

@@ -313,6 +313,16 @@ def create_masks_for_layers(model, **of):
     return by_kind(masks, kinds)
 
 
+def create_masks_for_generate(config, **of):
+    """Of a cache that is written into, before forward: by kind where the config names kinds."""
+    config = getattr(config, "text_config", None) or config
+    make = {"full_attention": create_causal_mask, "sliding_attention": create_sliding_window_causal_mask}
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:
+        return make["full_attention" if getattr(config, "sliding_window", None) is None else "sliding_attention"](config=config, **of)
+    return {kind: function(config=config, **of) for kind, function in make.items() if kind in kinds}
+
+
 def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hidden_states=None, past_key_values=None,
                               mask_function=bidirectional_mask_function, **sizes):
     done, attention_mask, _, q_length, kv_length, q_offset, kv_offset = _preprocess(

@@ -37,6 +37,8 @@ def embed(model, input_ids, position_ids, past_key_values, inputs_embeds, use_ca
 def begin(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask=create_causal_mask):
     """The same and the mask, in the order in which most decoders make them."""
     inputs_embeds, past_key_values, position_ids = embed(model, input_ids, position_ids, past_key_values, inputs_embeds, use_cache)
+    if isinstance(attention_mask, dict):  # generate() of a cache that is written into has made them
+        return inputs_embeds, past_key_values, position_ids, by_kind(attention_mask, model.config.layer_types)
     mask = create_mask(config=model.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
                        position_ids=position_ids)
     return inputs_embeds, past_key_values, position_ids, mask

@@ -39,6 +39,7 @@ class PreTrainedModel(nn.Module):
     _supports_flash_attn = False
     _input_embed_layer = "embed_tokens"
     takes_positions = True  # forward of the causal model has position_ids, which generate() then makes
+    positions_of_grids = False  # of three grids behind those of text: _prepare_position_ids_for_generation() of the class itself
 
     def __init__(self, config):
         super().__init__()

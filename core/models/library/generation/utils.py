@@ -2,6 +2,7 @@
 import torch
 
 from transformers.cache_utils import DynamicCache, QuantizedCache, StaticCache
+from transformers.masking_utils import create_masks_for_generate
 from transformers.releases import refuse
 
 
@@ -90,7 +91,11 @@ class Generation:
         self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
 
     def begin(self):
-        self.position_ids = self.of_prompt = positions_of(self.attention_mask) if self.model.takes_positions else None
+        self.position_ids = positions_of(self.attention_mask) if self.model.takes_positions else None
+        if getattr(self.model, "positions_of_grids", False):
+            self.rope_deltas = torch.zeros(self.input_ids.shape[0], 1, dtype=torch.long, device=self.input_ids.device)
+            self.position_ids = torch.cat([self.position_ids[None, ...], self.position_ids.unsqueeze(0).expand(3, -1, -1)], dim=0)
+        self.of_prompt = self.position_ids
         if (self.attention_mask == 1).all():
             self.attention_mask = None
 
@@ -103,9 +108,19 @@ class Generation:
             position_ids = position_ids[..., -input_ids.shape[1]:].clone()
         if position_ids is not None:
             made["position_ids"] = position_ids
-        if self.attention_mask is not None and (last is None or not hasattr(self.model, "cache_name")):
-            made["attention_mask"] = self.attention_mask
+        mask = self.attention_mask
+        if getattr(self.cache, "is_compileable", False):
+            mask = self.laid_out(create_masks_for_generate(
+                self.model.config, attention_mask=mask, past_key_values=self.cache, position_ids=position_ids,
+                inputs_embeds=torch.empty((*input_ids.shape, 0), dtype=self.model.dtype, device=input_ids.device)))
+        if mask is not None and (last is None or not hasattr(self.model, "cache_name")):
+            made["attention_mask"] = mask
         return made
+
+    def laid_out(self, masks):
+        if isinstance(masks, dict):
+            return {kind: self.laid_out(mask) for kind, mask in masks.items()}
+        return None if masks is None else masks.contiguous()
 
     def optimize_for_decode(self):
         """_optimize_model_for_decode(): experts that were one grouped product are batched from the second token on."""
@@ -155,7 +170,7 @@ class Generation:
         kind, device = self.input_ids.dtype, self.input_ids.device
         self.input_ids = torch.empty((batch, length + n), dtype=kind, device=device)
         if self.position_ids is not None:
-            self.position_ids = torch.empty((self.position_ids.shape[0], self.position_ids.shape[1] + n), dtype=kind, device=device)
+            self.position_ids = torch.empty((*self.position_ids.shape[:-1], self.position_ids.shape[-1] + n), dtype=kind, device=device)
         if self.attention_mask is not None:
             self.attention_mask = grow_mask(self.attention_mask, n)
 
