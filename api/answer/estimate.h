@@ -76,6 +76,7 @@ struct estimate {
         int layers; /* 0: not said; the last n, or -n: the first */
         const char *modules, *extra;
     } part;         /* of LLaMA-Factory's "freeze", which counts layers */
+    bool inputs_want_grad; /* axolotl's enable_input_require_grads() beside unfrozen_parameters */
     enum amp amp;
     const char *amp_at;      /* the key that says so */
     enum dtype_saved loaded; /* the dtype that the weights are loaded in, where one says so */

@@ -336,6 +336,7 @@ static enum err_code build_recipe(struct estimate *e)
         .expert_skew = t->expert_skew.set ? t->expert_skew.real : 1,
         .sequence_tokens = lengths_mean(&t->lengths, t->seq_len.set ? t->seq_len.whole : 2048),
         .attention_mask = t->attention_mask,
+        .inputs_want_grad = e->inputs_want_grad,
         .llama_factory = word_or(&t->trainer, trainer_words, TRAINER_TRL) == TRAINER_LLAMA_FACTORY,
         .framework = framework_of(e),
         .stack = e->stack,

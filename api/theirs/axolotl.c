@@ -126,7 +126,6 @@ static enum err_code read_unfrozen(struct theirs *t, const struct their_key *key
 {
     const char *one = json_str(v);
     char text[PATTERN_MAX_BYTES + 1] = "(?:";
-    bool head = false, embeddings = false;
     enum err_code rc;
     size_t n = 3;
 
@@ -141,8 +140,7 @@ static enum err_code read_unfrozen(struct theirs *t, const struct their_key *key
     for (const struct json *e = one ? v : json_first(v); e; e = one ? NULL : json_next(e)) {
         const char *s = json_str(e) ? json_str(e) : "";
 
-        head |= strstr(s, "lm_head") != NULL;
-        embeddings |= strstr(s, "embed_tokens") != NULL;
+        t->e->inputs_want_grad |= strstr(s, "lm_head") || strstr(s, "embed_tokens");
         n += n > 3 && n < sizeof text ? (size_t)snprintf(text + n, sizeof text - n, "|") : 0;
         for (size_t i = 0, end = without_range(s); i < end && n + 2 < sizeof text; i++)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%c", s[i] == '.' && s[i + 1] != '+' ? "\\" : "", s[i]);
@@ -151,10 +149,10 @@ static enum err_code read_unfrozen(struct theirs *t, const struct their_key *key
         theirs_gap(&t->d, "so many patterns of names");
         return ERR_OK;
     }
-    if (head && !embeddings) {
-        theirs_gap(&t->d, "a head that is trained where the embeddings are not, whose output then wants a gradient all the same");
-        return ERR_OK;
-    }
+    if (t->e->inputs_want_grad)
+        note_of(&t->e->assumptions, NOTE_OF_YOURS,
+                "framework_config.unfrozen_parameters names the head or the embeddings: axolotl has the embeddings' output want a gradient, which reaches it "
+                "through all layers");
     (void)snprintf(text + n, sizeof text - n, ").*");
     rc = theirs_say_word(t, "training.tuning", "full");
     return rc ? rc : theirs_say_plain(t, key->member, text);

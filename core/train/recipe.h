@@ -140,6 +140,7 @@ struct recipe {
     enum tuning tuning;
     struct lora lora;
     struct freeze freeze;         /* what of full tuning is not trained */
+    bool inputs_want_grad;        /* the embeddings' output, trained or not */
     bool llama_factory;           /* its own way to cast what is trained in part and to checkpoint it */
     enum kbit quantization; /* of the frozen base */
     enum kbit_prepare prepare_kbit;

@@ -350,7 +350,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->checkpoints_trained_alone = s->llama_factory && freeze_asked(&s->freeze);
     m->use_cache = s->use_cache == TRI_TRUE;
-    m->embeddings_require_grad = m->checkpointing && wants_inputs(s, &step->quirks);
+    m->embeddings_require_grad = (m->checkpointing && wants_inputs(s, &step->quirks)) || s->inputs_want_grad;
     m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
     m->reference = s->reference;
     m->reference_dtype = s->upcast || tasks[s->stage].by == TRAINER_LLAMA_FACTORY ? compute_dtype(s->precision) : weights_dtype(s, m->q);

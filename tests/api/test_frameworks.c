@@ -348,6 +348,22 @@ START_TEST(refuses)
 }
 END_TEST
 
+/* axolotl: a head alone that is trained makes backward go through all layers, to the embeddings' output. */
+START_TEST(a_head_reaches_the_embeddings)
+{
+    struct reply head = ask(FILE_OF("axolotl", "sequence_len: 512\\nbf16: true\\ngradient_checkpointing: false\\nunfrozen_parameters:\\n- ^model.decoder.final_layer_norm.*\\n"));
+    struct reply reached = ask(FILE_OF("axolotl", "sequence_len: 512\\nbf16: true\\ngradient_checkpointing: false\\nunfrozen_parameters:\\n- ^model.decoder.final_layer_norm.*\\n"
+                                                  "- ^lm_head.*\\n"));
+    double alone, all;
+
+    ck_assert(json_number(reply_at(&head, "recommendation/memory/peak_allocated_bytes"), &alone) &&
+              json_number(reply_at(&reached, "recommendation/memory/peak_allocated_bytes"), &all));
+    ck_assert_msg(all > alone + 12 * 512 * 768 * 8., "%.0f, %.0f: what twelve layers keep", alone, all);
+    reply_done(head);
+    reply_done(reached);
+}
+END_TEST
+
 /* Commands on the GPUs that they name. */
 static const struct {
     const char *name, *framework, *path, *value;
@@ -386,5 +402,5 @@ START_TEST(reads_commands)
 }
 END_TEST
 
-UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
+UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_test(a_head_reaches_the_embeddings); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
            unit_rows(refuses, refused); unit_rows(has_no_figures, gaps); unit_rows(takes_kernels_that_nobody_asked_for, axolotls);)

@@ -72,6 +72,8 @@ CASES = [
     ("llama-factory-pure", "single", 1, GPT2, 6, 2, 512, dict(trainable=["4-5"], precision="bf16", trainer="llama-factory", checkpoint_reentrant=True, **CKPT)),
     ("llama-factory-ddp", "ddp", 4, TINY, 4, 1, 512, dict(trainable=["2-3"], precision="bf16-autocast", trainer="llama-factory", checkpoint_reentrant=True, **CKPT)),
     ("llama-factory-zero2", "zero2", 4, TINY, 4, 1, 512, dict(trainable=["2-3"], precision="bf16-mixed", trainer="llama-factory", checkpoint_reentrant=True, **CKPT)),
+    ("axolotl-head", "single", 1, TINY, 6, 2, 512, dict(unfrozen=["^lm_head.*", "^model.layers.5.*"], precision="bf16-autocast", optimizer="adamw_torch_fused")),
+    ("axolotl-head-ckpt", "single", 1, TINY, 6, 2, 512, dict(unfrozen=["^lm_head.*", "^model.layers.5.*"], precision="bf16-autocast", optimizer="adamw_torch_fused", **CKPT)),
     ("llama-factory-zero3", "zero3", 4, TINY, 4, 1, 512, dict(trainable=["2-3"], precision="bf16-mixed", trainer="llama-factory", checkpoint_reentrant=True, **CKPT)),
 ]
 
@@ -121,6 +123,9 @@ def freeze(model, training):
     """As tuning/freeze.h says what is trained."""
     from bisect import bisect_right
     names, trained, share = (training.get(k) for k in ("freeze", "trainable", "freeze_ratio"))
+    if training.get("unfrozen"):  # axolotl 0.19.0 utils/freeze.py freeze_layers_except(), train.py
+        trained = "(?:%s).*" % "|".join(re.sub(r"\.(?!\+)", r"\\.", n) for n in training["unfrozen"])
+        model.enable_input_require_grads()
     if trained and not names and not share:
         model.requires_grad_(False)
     if share:  # ms-swift 4.6.0 utils/transformers_utils.py freeze_parameters()
@@ -181,7 +186,7 @@ def trace(oracle):
         peft.LoraConfig = lambda **k: real(**dict(k, modules_to_save=saved))
     several = training["methods"] != "single"
     asked = dict(training)
-    for name in ("freeze", "trainable", "freeze_ratio", "trainer"):
+    for name in ("freeze", "trainable", "freeze_ratio", "trainer", "unfrozen"):
         training.pop(name, None)
     if "buckets" in training:
         training["buckets"] = {k: v for k, v in training["buckets"].items() if k not in ("reuse_elems", "round_robin")}
@@ -231,6 +236,17 @@ def request_of(case, configs):
     return one
 
 
+def as_axolotl(request):
+    """The same step as axolotl's file says it."""
+    t = request["training"]
+    text = "sequence_len: %d\nmicro_batch_size: %d\nbf16: true\ngradient_checkpointing: %s\noptimizer: %s\nattn_implementation: sdpa\nunfrozen_parameters:\n" % (
+        t["seq_len"], t["micro_batch_size"], str(t["gradient_checkpointing"]).lower(), t["optimizer"])
+    text += "".join("- %s\n" % n for n in t["unfrozen"])
+    stack = dict(request["stack"], peft="0.21", accelerate="1.15", bitsandbytes="0.50")
+    stack.pop("framework")
+    return {"config": request["config"], "cluster": request["cluster"], "stack": stack, "framework_config": {"framework": "axolotl", "text": text}}
+
+
 def main(CASES=CASES, file="freeze", group="a part trained"):
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     oracle, configs, python = sys.argv[1:4]
@@ -256,6 +272,7 @@ def main(CASES=CASES, file="freeze", group="a part trained"):
             # of copied modules the tracer's order of loading leaves other blocks that are not split off: no range holds them
             from make_stages_dist import figures
             made = {k: worst[k] for k in FIGURES if k in worst} if case[1] == "single" else figures(worst, case[1] == "zero3" and "saved" not in case[0])
+            request = as_axolotl(request) if "unfrozen" in request["training"] else request
             row = {"id": file + "/" + case[0], "group": ("one GPU, " if case[1] == "single" else "several GPUs, ") + group, "body": json.dumps(request, separators=(",", ":")), **made}
             rows[row["id"]] = row
             with open(path, "w", encoding="utf-8") as out:
