@@ -97,6 +97,13 @@ static bool is_cut_by_zero3(const struct plan_candidate *c)
     return c->modelled && c->step.r.method == METHOD_ZERO3 && kbit_is_bnb(c->step.r.quantization);
 }
 
+static bool is_packed_under_fsdp(const struct plan_candidate *c)
+{
+    enum method m = c->step.r.method;
+
+    return c->modelled && kbit_is_bnb(c->step.r.quantization) && (method_is_fsdp1(m) || method_is_fsdp2(m));
+}
+
 static bool is_torchao(const struct plan_candidate *c)
 {
     return c->modelled && c->step.r.quantization == KBIT_TORCHAO_INT8;
@@ -375,6 +382,10 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
         note(&e->assumptions,
              "zero3: 4-bit weights are stored in the dtype they compute in (bnb_4bit_quant_storage) and made whole on each GPU, since "
              "transformers makes quantised models outside zero.Init(); the engine shares them out");
+    if (any(a, is_packed_under_fsdp))
+        note(&e->assumptions, q->bnb_stays_on_device
+                 ? "4-bit weights under FSDP: transformers from 5.0 on loads all of them onto each GPU, cpu_ram_efficient_loading or not; then units are cut"
+                 : "4-bit weights under FSDP: cpu_ram_efficient_loading is true, as in the files written here: packed on the GPU, they wait on the host");
     if (any(a, is_torchao))
         note(&e->assumptions,
              "torchao-int8: torchao 0.18.0, Int8WeightOnlyConfig() of rows; its products are PyTorch's own, which keep each weight in half until backward");

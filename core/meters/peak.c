@@ -170,6 +170,7 @@ static void walk_events(const struct tape *t, uint32_t from, uint32_t until, str
 /* Where the steps begin, and where those of them whose peaks are told. */
 static void begin_steps(struct walking *w, struct peak *p)
 {
+    p->loading_bytes = w->peak;
     p->static_bytes = w->live;
     w->peak = 0;
 }
@@ -284,6 +285,8 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
 
     if (t->clock)
         t->clock->begin(t->clock);
+    if (t->limits_loading)
+        torch_alloc_limit(alloc, t->capacity_bytes);
     for (uint32_t i = 0; i < t->n_events; i++) {
         uint32_t e = t->events[i], block = e & EVENT_BLOCK;
         const struct birth *b = &t->births[block];
@@ -292,6 +295,7 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
             return false;
         if (i == t->steps_begin) {
             torch_alloc_reset_peaks(alloc);
+            torch_alloc_forget_retries(alloc);
             torch_alloc_limit(alloc, t->capacity_bytes);
             begin_steps(&w, &p);
         }

@@ -69,8 +69,8 @@ struct tape {
     uint32_t clock_begins;
     struct budget *budget;   /* what replays are counted in; NULL: none */
     bool addresses_fall;     /* of a replay: torch/alloc.h */
-    uint64_t capacity_bytes; /* of a replay: what the device grants the steps; 0: no limit. Loading has none: how much of the model stands there at once is
-                                not played */
+    uint64_t capacity_bytes; /* of a replay: what the device grants the steps; 0: no limit */
+    bool limits_loading;     /* and loading, where how much of the model stands there at once is played */
 };
 
 struct peak {
@@ -78,6 +78,7 @@ struct peak {
     uint32_t peak_event;
     enum phase peak_phase;
     uint64_t phase_bytes[PHASE_COUNT];
+    uint64_t loading_bytes;    /* highest before the steps begin */
     uint64_t static_bytes, resting_bytes; /* when the steps begin; when the tape ends */
     uint64_t first_bytes;      /* highest of the steps before peaks_begin; 0: there are none */
     uint64_t active_bytes;     /* highest from peaks_begin on; of a walk: on a GPU that always lags; of a replay: as the allocator's */

@@ -48,11 +48,12 @@ enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
     uint64_t budget = probe_budget(probe), clear = budget - budget / FAR;
     struct measured m;
     enum err_code rc = probe_foresee(probe, n, &m);
+    uint64_t loading = rc ? 0 : m.loading_bytes;
 
     if (!rc && m.walk_peak_bytes >= clear && (is_near(m.walk_peak_bytes, clear) || is_near(m.walk_peak_bytes, budget)))
         rc = probe_fold(probe, n, false, &m);
-    *ret = !rc && m.walk_peak_bytes < clear;
-    if (rc || *ret || m.walk_peak_bytes > budget)
+    *ret = !rc && m.walk_peak_bytes < clear && loading < clear;
+    if (rc || *ret || m.walk_peak_bytes > budget || loading > budget)
         return rc;
     return probe_may_advise(probe, n, ret);
 }
@@ -117,7 +118,7 @@ static bool is_hopeless(const struct planning *p, const struct plan_candidate *c
 {
     struct probe probe = probe_on(p, &c->step);
 
-    return c->memory.static_bytes > probe_budget(&probe);
+    return c->memory.static_bytes > probe_budget(&probe) || c->memory.loading_bytes > probe_budget(&probe);
 }
 
 /* One thing at a time first; checkpointing before a smaller batch before adapters before a shorter sequence. */
@@ -150,16 +151,17 @@ enum { BESIDE_BYTES = 1 << 27 }; /* less than that reads as nothing beside what 
 static enum err_code explain_gpu(struct planning *p, struct plan_candidate *c, uint64_t budget, uint64_t allocated)
 {
     struct probe probe = probe_on(p, &c->step);
-    uint64_t need = allocated > budget ? allocated : c->device_bytes - probe_beside(&probe);
+    uint64_t loading = c->memory.loading_bytes, need = allocated > budget ? allocated : loading > budget ? loading : c->device_bytes - probe_beside(&probe);
     bool holds_more = c->basis == BASIS_REPLAYED && allocated > budget && c->device_bytes - probe_beside(&probe) > need + BESIDE_BYTES;
     bool may_fit = recipe_is_a_range(&c->step.r) && c->low_bytes <= budget;
     const char *why = may_fit              ? " at the most; at the least (low_bytes) it would fit"
                       : holds_more         ? " for live tensors alone"
                       : allocated > budget ? ""
-                                           : ": the allocator cannot find a free block among those it holds";
+                           : loading > budget   ? ": each GPU takes the whole model before it is cut"
+                                                : ": the allocator cannot find a free block among those it holds";
     char text[160];
     int n = snprintf(text, sizeof text, "needs %.1f GiB more at %s%s", (double)(need - budget) / 1073741824.0,
-                     phase_name(c->memory.peak_phase), why);
+                     allocated <= budget && loading > budget ? "loading" : phase_name(c->memory.peak_phase), why);
 
     c->reason.code = "does-not-fit";
     c->reason.detail = arena_str(p->keep, text, (size_t)n);

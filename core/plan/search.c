@@ -169,7 +169,7 @@ void probe_tell(const struct probe *p, const struct measured *m, bool retries, s
 
     ret->memory = *m;
     ret->device_bytes = reserved + probe_beside(p);
-    ret->fits = reserved <= probe_budget(p);
+    ret->fits = reserved <= probe_budget(p) && m->loading_bytes <= probe_budget(p);
     ret->tight = ret->fits && (retries || probe_is_tight(p, ret->device_bytes));
     ret->retries = ret->fits && retries;
 }
@@ -205,7 +205,7 @@ static bool needs_limit(const struct probe *p, const struct verdict *v)
     uint64_t budget = probe_budget(p), lagging = p->q->expandable_segments ? v->memory.peak_reserved_lagging_expandable_bytes
                                                                            : v->memory.peak_reserved_lagging_bytes;
 
-    return v->fits ? lagging > budget : v->memory.walk_peak_bytes <= budget;
+    return v->fits ? lagging > budget : v->memory.walk_peak_bytes <= budget && v->memory.loading_bytes <= budget;
 }
 
 enum err_code probe_judge(const struct probe *p, uint32_t n, bool likely, struct verdict *ret)
@@ -309,6 +309,7 @@ static void carry_on(const struct measured *a, const struct measured *b, uint32_
 {
     struct measured whole = {.worst_rank = b->worst_rank};
 
+    line(a->loading_bytes, b->loading_bytes, layers, &whole.loading_bytes);
     line(a->static_bytes, b->static_bytes, layers, &whole.static_bytes);
     line(a->resting_bytes, b->resting_bytes, layers, &whole.resting_bytes);
     line(a->host_bytes, b->host_bytes, layers, &whole.host_bytes);

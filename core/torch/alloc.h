@@ -117,6 +117,7 @@ MUST_CHECK enum err_code torch_alloc_each_block(const struct torch_alloc *t, str
                                                 void (*see)(void *of, const struct torch_block *b), void *of, struct err *err);
 
 void torch_alloc_empty_cache(struct torch_alloc *t);                    /* torch.cuda.empty_cache() */
+void torch_alloc_forget_retries(struct torch_alloc *t);                 /* those of loading slow down no step */
 void torch_alloc_limit(struct torch_alloc *t, uint64_t capacity_bytes); /* what the device grants from now on; 0: no limit */
 void torch_alloc_reset_peaks(struct torch_alloc *t);                    /* torch.cuda.reset_peak_memory_stats() */
 struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t);

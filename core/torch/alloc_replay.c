@@ -268,6 +268,11 @@ void torch_alloc_empty_cache(struct torch_alloc *t)
     alloc_release(t, &t->large);
 }
 
+void torch_alloc_forget_retries(struct torch_alloc *t)
+{
+    t->stats.retries = 0;
+}
+
 void torch_alloc_limit(struct torch_alloc *t, uint64_t capacity_bytes)
 {
     t->capacity_bytes = capacity_bytes;

@@ -65,6 +65,8 @@ static bool play(struct telling *t)
 {
     const struct tape *tape = t->tape;
 
+    if (tape->limits_loading)
+        torch_alloc_limit(t->alloc, tape->capacity_bytes);
     for (uint32_t i = 0; i < tape->n_events && !t->full; i++) {
         uint32_t e = tape->events[i], block = e & EVENT_BLOCK;
 
@@ -188,6 +190,7 @@ enum err_code train_history(const struct arch *arch, const struct step *step, co
     enum err_code rc = train_play(&q, arena, &run, err);
 
     run.tape.capacity_bytes = capacity_bytes;
+    run.tape.limits_loading = train_loads_as_played(step);
     if (!rc)
         rc = tell_run(&run, expandable_segments, reader, arena, err);
     arena_rewind(arena, train_play_kept(arena, mark));

@@ -66,6 +66,11 @@ static bool widens_trained(const struct recipe *s)
     return s->llama_factory && freeze_asked(&s->freeze) && (s->method == METHOD_SINGLE || s->method == METHOD_DDP) && precision_autocasts(s->precision);
 }
 
+static bool goes_by_host(const struct step *s)
+{
+    return kbit_is_bnb(s->r.quantization) && (method_is_fsdp1(s->r.method) || method_is_fsdp2(s->r.method)) && !s->quirks.bnb_stays_on_device;
+}
+
 static void place(struct wrapping *w)
 {
     const struct trainer *t = w->of;
@@ -73,6 +78,10 @@ static void place(struct wrapping *w)
 
     bool bnb = kbit_is_bnb(s->quantization); /* prepare_model_for_kbit_training() casts nothing of GPTQ's */
 
+    if (goes_by_host(t->step)) {
+        kbit_load_by_host(w->r, w->tree, s->prepare_kbit == KBIT_PREPARE_TRL ? KBIT_CASTS_BACK : s->prepare_kbit ? KBIT_CASTS_UP : KBIT_CASTS_NONE);
+        return;
+    }
     if (kbit_is_loaded(s->quantization))
         kbit_load(w->r, w->tree);
     else

@@ -10,6 +10,11 @@
 
 #include <string.h>
 
+bool train_loads_as_played(const struct step *step)
+{
+    return kbit_is_bnb(step->r.quantization) && (step->r.method != METHOD_ZERO3 || step->quirks.bnb_stays_on_device);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- one run */
 static void describe_run(const struct taped *run, const struct peak *walk, struct measured *m)
 {
@@ -29,6 +34,7 @@ static void describe_run(const struct taped *run, const struct peak *walk, struc
     m->counts_evenly = t->run.counts_evenly;
     m->peak_active_lagging_bytes = walk->active_bytes;
     m->first_steps_peak_bytes = walk->first_bytes;
+    m->loading_bytes = train_loads_as_played(t->step) ? walk->loading_bytes : 0;
     m->static_bytes = walk->static_bytes;
     m->resting_bytes = walk->resting_bytes;
     m->peak_phase = walk->peak_phase;
@@ -380,6 +386,7 @@ static bool is_known(const struct play *play, const struct fit_question *q, stru
     ret->fits = fits;
     ret->retries = s->retries;
     ret->reserved_bytes = s->reserved_peak_bytes;
+    ret->walk.loading_bytes = play->loading_bytes;
     ret->walk.static_bytes = play->static_bytes;
     ret->walk.walk_peak_bytes = play->walk_peak_bytes;
     ret->walk.crossed = play->crossed;
@@ -399,12 +406,14 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
         return ERR_OK;
     rc = run_step(arch, step, device, LOOK_REPLAY, q->keeper, q->measuring != MEASURE_NOTHING, arena, &run, &walk, err);
     run.tape.capacity_bytes = q->capacity_bytes;
+    run.tape.limits_loading = train_loads_as_played(step);
     if (!rc)
         describe_run(&run, &walk, &ret->walk);
     if (!rc)
         rc = fits_tape(&run, &walk, q, arena, play ? play : &once, ret, err);
     if (!rc && play) {
         play->crossed = walk.crossed;
+        play->loading_bytes = ret->walk.loading_bytes;
         play->static_bytes = walk.static_bytes;
         play->walk_peak_bytes = walk.peak_bytes;
     }

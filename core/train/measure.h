@@ -51,6 +51,7 @@ struct measured {
     uint64_t peak_active_lagging_bytes, peak_active_lagging_expandable_bytes; /* GPU that always lags; after train_walk the first alone */
     uint64_t peak_reserved_lagging_bytes, peak_reserved_lagging_expandable_bytes; /* 0 after train_walk */
     uint64_t first_steps_peak_bytes; /* DDP: allocated, of the steps before the last, which the other peaks are of; 0: of all steps */
+    uint64_t loading_bytes;          /* live blocks, the most before the first step */
     uint64_t static_bytes, resting_bytes;
     uint64_t phase_peaks_bytes[PHASE_COUNT];
     uint64_t breakdown_bytes[CATEGORY_COUNT]; /* sums to peak_allocated_bytes */
@@ -64,6 +65,9 @@ struct measured {
     uint32_t n_largest;          /* 0 after a walk */
     struct largest largest[LARGEST_MAX];
 };
+
+/* bitsandbytes packs on the device, whoever cuts it later: loading has the device's limit too. Of other loads how much stands there at once is not played. */
+bool train_loads_as_played(const struct step *step);
 
 /* What a replay answers: where blocks cross streams, as the clocks tell. */
 static inline uint64_t measured_reserved(const struct measured *m, bool expandable)

@@ -55,6 +55,7 @@ static const size_t highest_of_all[] = {
     offsetof(struct measured, peak_active_lagging_bytes),
     offsetof(struct measured, peak_active_lagging_expandable_bytes),
     offsetof(struct measured, first_steps_peak_bytes),
+    offsetof(struct measured, loading_bytes),
     offsetof(struct measured, static_bytes),
     offsetof(struct measured, resting_bytes),
 };

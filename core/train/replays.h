@@ -22,7 +22,7 @@ struct play {
     uint32_t micro_batch_size, rank;
     bool prompt_known, timed_known;
     bool crossed;
-    uint64_t static_bytes, walk_peak_bytes; /* of its live blocks */
+    uint64_t loading_bytes, static_bytes, walk_peak_bytes; /* of its live blocks */
     struct played prompt, timed;
 };
 

@@ -161,7 +161,7 @@ void kbit_load(struct run *r, struct tree *t)
     if (r->q->bnb_loads_by_name) {
         warm_up(r, t);
         load_sorted(r, t->root, &map);
-    } else if (!kbit_load_shards(r, t, &map)) {
+    } else if (!kbit_load_shards(r, t, false, &map)) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
         return;
     }
@@ -226,4 +226,25 @@ void kbit_cast_back(struct run *r, struct tree *t)
         if (m->weight && m->weight->tied)
             m->weight->value = p->value;
     }
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ by the host */
+static void cast_on_host(void *context, struct module *m, struct param *p)
+{
+    const enum kbit_casts *casts = context;
+    bool half = p->dtype == DTYPE_BF16 || p->dtype == DTYPE_FP16;
+
+    if (!half || p->late || bnb_packs(p))
+        return;
+    p->dtype = *casts == KBIT_CASTS_BACK && is_cast_back(m) ? DTYPE_BF16 : DTYPE_FP32;
+}
+
+void kbit_load_by_host(struct run *r, struct tree *t, enum kbit_casts casts)
+{
+    val map = 0;
+
+    if (!kbit_load_shards(r, t, true, &map))
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
+    else if (casts)
+        params_visit(t->root, cast_on_host, &casts);
 }

@@ -248,7 +248,17 @@ static bool dispatch(struct run *r, struct tree *t)
     return true;
 }
 
-bool kbit_load_shards(struct run *r, struct tree *t, val *map)
+/* cpu_ram_efficient_loading: what is packed goes to the host at once, what is not stays there. */
+static void load_by_host(struct run *r, const struct checkpoint *c, struct param *p, val *map, val *last)
+{
+    if (!quantiser_that_packs(p))
+        return;
+    load_one(r, c, p, map, last);
+    value_unref(r, p->value);
+    p->value = 0;
+}
+
+bool kbit_load_shards(struct run *r, struct tree *t, bool by_host, val *map)
 {
     struct checkpoint c = {.dtype = t->dtype, .tree = t, .copies_linears = copies_linears(t)};
     val last = 0;
@@ -269,8 +279,8 @@ bool kbit_load_shards(struct run *r, struct tree *t, val *map)
             value_unref(r, last);
             last = 0;
         }
-        load_one(r, &c, c.at[i].param, map, &last);
+        (by_host ? load_by_host : load_one)(r, &c, c.at[i].param, map, &last);
     }
     value_unref(r, last);
-    return dispatch(r, t);
+    return by_host || dispatch(r, t);
 }

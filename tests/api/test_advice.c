@@ -19,6 +19,7 @@ static const struct {
     {Q("RTX3090", "Qwen/Qwen2.5-32B") "&tuning=lora", "tuning", "qlora"},
     {Q("RTX4090", "Qwen/Qwen2.5-32B") "&tuning=lora&gpus=8&methods=ddp", "tuning", "qlora"},
     {Q("2x+RTX+3090", "Qwen/Qwen2.5-14B") "&tuning=lora&methods=ddp&seq_len=8192", "tuning", "qlora"},
+    {Q("2x+RTX+3090", "meta-llama/Meta-Llama-3-70B") "&tuning=qlora&seq_len=512&methods=fsdp2&offload=optimizer%2Bparams", "gpu", "L40S"},
     {Q("L40S", "meta-llama/Meta-Llama-3.1-405B") "&tuning=full&micro_batch_size=8", "gpu", "H200 SXM"},
 };
 

@@ -169,6 +169,40 @@ START_TEST(every_size_answers)
 END_TEST
 
 /* One token a sequence: ten thousands of them fit, and a search that goes one by one does not end. */
+/* 38 GiB of 4-bit weights on a card of 24: transformers 5 has all of them on each GPU before FSDP cuts them, 4 has them on the host (both seen with
+ * AutoModelForCausalLM.from_pretrained() under ACCELERATE_USE_FSDP and FSDP_CPU_RAM_EFFICIENT_LOADING). */
+static const struct {
+    const char *method, *transformers, *expandable;
+    bool fits;
+} loads[] = {
+    {"fsdp2", "4.53.3", "false", true}, {"fsdp", "4.53.3", "false", true}, {"fsdp2", "5.23", "false", false},
+    {"fsdp", "5.23", "false", false},   {"fsdp2", "5.23", "true", false},
+};
+
+START_TEST(four_bits_have_to_be_loaded)
+{
+    char body[640];
+    struct reply reply;
+    const struct json *c;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"meta-llama/Meta-Llama-3-70B\",\"cluster\":{\"gpu\":\"RTX 3090\",\"gpus_per_node\":2},\"training\":{\"tuning\":\"qlora\","
+                   "\"methods\":\"%s\",\"offload\":\"optimizer+params\",\"gradient_checkpointing\":true,\"micro_batch_size\":1,\"seq_len\":512},"
+                   "\"stack\":{\"transformers\":\"%s\"},\"allocator\":{\"expandable_segments\":%s}}",
+                   loads[_i].method, loads[_i].transformers, loads[_i].expandable);
+    reply = ask(body);
+    ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));
+    c = json_first(reply_at(&reply, "candidates"));
+    ck_assert_msg(is_true(c, "fits") == loads[_i].fits, "%s: %s", body, json_str(json_get(json_get(c, "reason"), "detail")));
+    if (loads[_i].fits)
+        is_within(c, 0, body);
+    else
+        ck_assert_ptr_nonnull(strstr(json_str(json_get(json_get(c, "reason"), "detail")), "more at loading: each GPU takes the whole model"));
+    ck_assert(loads[_i].fits || json_type(json_get(json_get(json_get(c, "reason"), "nearest"), "seq_len")) != JSON_NUMBER);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(short_sequences_end)
 {
     static const char *const methods[] = {"zero1", "zero2", "zero3", "fsdp2", "ddp"};
@@ -185,4 +219,5 @@ START_TEST(short_sequences_end)
 }
 END_TEST
 
-UNIT_TESTS("api/fits", unit_test(short_sequences_end); unit_test(a_failure_is_its_own); unit_rows(every_size_answers, wide); unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
+UNIT_TESTS("api/fits", unit_rows(four_bits_have_to_be_loaded, loads); unit_test(short_sequences_end); unit_test(a_failure_is_its_own);
+           unit_rows(every_size_answers, wide); unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
