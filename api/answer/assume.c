@@ -104,6 +104,13 @@ static bool is_packed_under_fsdp(const struct plan_candidate *c)
     return c->modelled && kbit_is_bnb(c->step.r.quantization) && (method_is_fsdp1(m) || method_is_fsdp2(m));
 }
 
+enum { ALL_RANKS_PLAYED = 8 }; /* zero12_ranks.c */
+
+static bool deals_out(const struct plan_candidate *c)
+{
+    return c->modelled && method_is_zero_whole(c->step.r.method) && c->step.r.zero.round_robin && c->step.r.data_parallel > ALL_RANKS_PLAYED;
+}
+
 static bool is_torchao(const struct plan_candidate *c)
 {
     return c->modelled && c->step.r.quantization == KBIT_TORCHAO_INT8;
@@ -382,6 +389,10 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
         note(&e->assumptions,
              "zero3: 4-bit weights are stored in the dtype they compute in (bnb_4bit_quant_storage) and made whole on each GPU, since "
              "transformers makes quantised models outside zero.Init(); the engine shares them out");
+    if (any(a, deals_out))
+        note(&e->assumptions,
+             "round_robin_gradients: of more than %d ranks those are played that the order before dealing out makes likely to need most: another may need more",
+             (int)ALL_RANKS_PLAYED);
     if (any(a, is_packed_under_fsdp))
         note(&e->assumptions, q->bnb_stays_on_device
                  ? "4-bit weights under FSDP: transformers from 5.0 on loads all of them onto each GPU, cpu_ram_efficient_loading or not; then units are cut"

@@ -446,6 +446,38 @@ START_TEST(says_whose_attention_it_is)
 }
 END_TEST
 
+/* Up to eight ranks all are played; of more those that the order before dealing makes likely. And who loads what under FSDP. */
+static const struct {
+    const char *cluster, *training, *stack, *said;
+} loads_and_ranks[] = {
+    {"\"gpus_per_node\":8", "\"methods\":\"zero2\",\"buckets\":{\"round_robin\":true}", "", NULL},
+    {"\"gpus_per_node\":8,\"nodes\":2", "\"methods\":\"zero2\",\"buckets\":{\"round_robin\":true}", "", "of more than 8 ranks"},
+    {"\"gpus_per_node\":8,\"nodes\":2", "\"methods\":\"zero2\"", "", NULL},
+    {"\"gpus_per_node\":2", "\"methods\":\"fsdp2\",\"tuning\":\"qlora\"", "", "loads all of them onto each GPU"},
+    {"\"gpus_per_node\":2", "\"methods\":\"fsdp2\",\"tuning\":\"qlora\"", "\"transformers\":\"4.57\"", "they wait on the host"},
+    {"\"gpus_per_node\":2", "\"methods\":\"fsdp2\",\"tuning\":\"lora\"", "", NULL},
+};
+
+START_TEST(says_who_loads_and_which_ranks_are_played)
+{
+    static const char *const any[] = {"of more than 8 ranks", "loads all of them onto each GPU", "they wait on the host"};
+    bool said[3] = {false, false, false};
+    char body[512];
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body, "{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",%s},\"training\":{%s,\"micro_batch_size\":1,\"seq_len\":64},\"stack\":{%s}}",
+                   loads_and_ranks[_i].cluster, loads_and_ranks[_i].training, loads_and_ranks[_i].stack);
+    reply = ask(body);
+    ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));
+    for (int i = 0; i < 3; i++) {
+        json_each (a, json_get(reply.doc, "assumptions"))
+            said[i] |= json_str(a) && strstr(json_str(a), any[i]);
+        ck_assert_msg(said[i] == (loads_and_ranks[_i].said && !strcmp(loads_and_ranks[_i].said, any[i])), "%s: %s", body, any[i]);
+    }
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(fills_the_global_batch_with_every_replica)
 {
     struct reply reply = ask(DDP("\"global_batch_size\":64,\"gradient_checkpointing\":false"));
@@ -530,6 +562,7 @@ UNIT_TESTS("api/estimate", unit_test(shards_an_encoder);
     unit_test(is_silent_of_what_was_not_asked);
     unit_test(leaves_what_liger_does_not_know);
     unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
+    unit_rows(says_who_loads_and_which_ranks_are_played, loads_and_ranks);
     unit_rows(a_known_class_answers_for_a_type_that_nobody_knows, of_a_class);
            unit_test(experts_and_how_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
            unit_test(starts_fully_shard_of_any_release);
