@@ -332,7 +332,7 @@ static const struct {
     {ARGS("\"use_unsloth\":true"), "/training_arguments/use_unsloth"},
     {ARGS("\"quantization_bit\":8,\"quantization_method\":\"hqq\""), "/training_arguments/quantization_method"},
     {ARGS("\"liger_rms_norm_gated\":true"), "/training_arguments/liger_rms_norm_gated"},
-    {ARGS("\"unfrozen_parameters\":[\"lm_head\"]"), "/training_arguments/unfrozen_parameters"},
+    {ARGS("\"adapter\":\"lora\",\"unfrozen_parameters\":[\"lm_head\"]"), "/training_arguments/unfrozen_parameters"},
     {ARGS("\"neftune_noise_alpha\":5"), "/training_arguments/neftune_noise_alpha"},
     {ARGS("\"label_smoothing_factor\":0.1"), "/training_arguments/label_smoothing_factor"},
     {ARGS("\"torch_compile_mode\":\"max-autotune\""), "/training_arguments/torch_compile_mode"},
