@@ -88,6 +88,7 @@ SAME = {
     "training.reference": {"none"},
     "stack.framework": {"colossalai"},  # what llmem_* run on anyway
     "training.optimizer": {"adamw_torch"},  # under DeepSpeed its own AdamW
+    "training.buckets.reuse_elems": {"0"},  # of what is not gathered again before the step, or stands whole
     "inference.compute_dtype": {"bf16"},  # as loaded
     "inference.kv_cache": {"bf16"},  # what is computed in
     "inference.device_map": {"cuda"},  # on one GPU
