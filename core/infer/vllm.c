@@ -116,11 +116,13 @@ static void take_profile(const struct looking *l, const struct model *m, struct 
 static void look(void *of, const struct run *r, struct model *m, struct generation *g)
 {
     struct looking *l = of;
-    const char *of_class = m->source->config ? program_of_class(m->source->config) : NULL;
+    const char *of_class;
 
     (void)r;
     l->n_layers = generation_layers(g, l->layers, 2 * m->arch->layers);
-    l->own = vllm_has_own(m->arch->model_type) || (of_class && vllm_has_own(of_class));
+    l->own = vllm_has_own(m->arch->model_type);
+    of_class = l->own || !m->source->config ? NULL : program_of_class(m->source->config);
+    l->own |= of_class && vllm_has_own(of_class);
     if (l->q->tensor_parallel > 1 && !l->own && program_split(m, &l->err))
         return;
     vllm_add_weights(l, m);

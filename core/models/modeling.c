@@ -458,11 +458,14 @@ const char *program_of_class(const struct json *config)
 
 static enum err_code read_names(struct naming *n, const struct json *config, const char *type, struct program_source *ret)
 {
-    const char *of_class = program_of_class(config);
     char text[160];
 
-    if (!n->n_files)
-        type = program_is_builtin(type) ? strrchr(family_file(type)->name, '.') + 1 : of_class ? of_class : "generic";
+    if (!n->n_files && program_is_builtin(type)) {
+        type = strrchr(family_file(type)->name, '.') + 1;
+    } else if (!n->n_files) {
+        type = program_of_class(config);
+        type = type ? type : "generic";
+    }
     (void)snprintf(text, sizeof text, "transformers.models.%.60s", type);
     n->package = json_type(json_get(config, "auto_map")) == JSON_OBJECT ? package : arena_str(n->arena, text, strlen(text));
     if (n->n_files)

@@ -120,22 +120,13 @@ static void freeze_all(void *context, struct module *m, struct param *p)
     p->requires_grad = false;
 }
 
-static uint64_t elements(const struct param *p)
-{
-    uint64_t n = 1;
-
-    for (int i = 0; i < p->ndim; i++)
-        n *= (uint64_t)p->size[i];
-    return n;
-}
-
 static void count_all(void *context, struct module *m, struct param *p)
 {
     struct freezing *f = context;
 
     (void)m;
     if (!p->buffer && !p->tied)
-        f->all += elements(p);
+        f->all += (uint64_t)param_numel(p);
 }
 
 /* bisect_right of the sums: each parameter that ends within the share. */
@@ -146,7 +137,7 @@ static void freeze_share(void *context, struct module *m, struct param *p)
     (void)m;
     if (p->buffer || p->tied)
         return;
-    f->frozen += elements(p);
+    f->frozen += (uint64_t)param_numel(p);
     if (f->frozen <= f->all)
         p->requires_grad = false;
 }
