@@ -30,7 +30,7 @@ static void write_count(struct jsonw *w, const char *name, uint64_t n)
 static bool changes(const struct plan_nearest *n)
 {
     return n->method || n->tuning || n->offload || n->precision || n->optimizer || n->attention || n->gradient_checkpointing ||
-           n->sync_each_batch || n->micro_batch_size || n->seq_len_tokens || n->tensor_parallel || n->gpu || n->gpus;
+           n->sync_each_batch || n->micro_batch_size || n->seq_len_tokens || n->tensor_parallel || n->expandable_segments || n->gpu || n->gpus;
 }
 
 void change_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_nearest *n)
@@ -49,6 +49,7 @@ void change_write(struct jsonw *w, const char *name, const struct estimate *e, c
     write_word(w, "methods", n->method);
     write_count(w, "tensor_parallel", n->tensor_parallel);
     write_word(w, "tuning", n->tuning);
+    write_word(w, "lora.target_modules", n->target_modules);
     write_tri(w, "gradient_checkpointing", n->gradient_checkpointing);
     write_word(w, "offload", n->offload);
     write_word(w, "precision", n->precision);
@@ -57,6 +58,8 @@ void change_write(struct jsonw *w, const char *name, const struct estimate *e, c
     write_tri(w, "sync_each_batch", n->sync_each_batch);
     write_count(w, "micro_batch_size", n->micro_batch_size);
     write_count(w, "seq_len", n->seq_len_tokens);
+    if (n->expandable_segments)
+        jsonw_bool(w, "expandable_segments", true);
     jsonw_end(w);
 }
 
@@ -136,7 +139,7 @@ static void add_length(struct buf *out, uint32_t tokens)
 static void say_change(struct buf *out, const struct plan_nearest *n, bool elsewhere)
 {
     if (n->tuning)
-        add_part(out, "%", tuning_in_words(n->tuning));
+        add_part(out, n->target_modules ? "% over all linear layers" : "%", tuning_in_words(n->tuning));
     if (n->method)
         add_part(out, out->bytes || elsewhere ? "%" : "the method %", n->method);
     add_counted(out, "tensor_parallel %", n->tensor_parallel);
@@ -157,6 +160,8 @@ static void say_change(struct buf *out, const struct plan_nearest *n, bool elsew
                  "");
     add_counted(out, "a micro-batch of %", n->micro_batch_size);
     add_length(out, n->seq_len_tokens);
+    if (n->expandable_segments)
+        add_part(out, "expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF", "");
 }
 
 /* With "and" before the last. */

@@ -30,7 +30,7 @@ static unsigned count_changes(const struct plan_nearest *n)
 {
     return (n->method != NULL) + 4U * (n->tuning != NULL) + 2U * (n->offload != NULL) +
            8U * (n->precision || n->optimizer || n->attention) + (n->gradient_checkpointing != TRI_UNSET) +
-           (n->sync_each_batch != TRI_UNSET) + (n->micro_batch_size != 0) + (n->tensor_parallel != 0);
+           (n->sync_each_batch != TRI_UNSET) + (n->micro_batch_size != 0) + (n->tensor_parallel != 0) + n->expandable_segments;
 }
 
 static bool is_empty(const struct plan_nearest *n)
@@ -121,6 +121,10 @@ enum err_code trial_run(struct planning *p, struct trial *t, uint32_t n)
     enum err_code rc = train_resolve(&t->recipe, t->q.arch, &t->q.device, p->keep, &t->c.step, p->err);
 
     t->fits = t->ran = false;
+    if (rc == ERR_NO_TARGETS) {
+        t->recipe.lora.all_linear = t->names_targets = true;
+        rc = train_resolve(&t->recipe, t->q.arch, &t->q.device, p->keep, &t->c.step, p->err);
+    }
     if (!rc && t->q.launches && !t->q.launches(&t->c.step))
         return ERR_OK;
     if (!rc)
@@ -133,11 +137,13 @@ enum err_code trial_run(struct planning *p, struct trial *t, uint32_t n)
 void trial_tell(struct planning *p, const struct plan_nearest *change, const struct trial *t, const struct plan_candidate *first)
 {
     struct plan_advice *advice = next_advice(p);
+    uint64_t before = first->modelled ? peak_of(p->q, first) : t->peak_bytes;
 
     if (!advice || !t->fits)
         return;
-    *advice =
-        (struct plan_advice){*change, t->peak_bytes, t->q.capacity_bytes, (int64_t)peak_of(p->q, first) - (int64_t)t->peak_bytes, t->time};
+    *advice = (struct plan_advice){*change, t->peak_bytes, t->q.capacity_bytes, (int64_t)before - (int64_t)t->peak_bytes, t->time};
+    if (t->names_targets)
+        advice->change.target_modules = "all-linear";
     p->answer->n_advice++;
 }
 
@@ -268,7 +274,7 @@ enum err_code advise(struct planning *p)
     const struct plan_candidate *first = a->candidates;
     enum err_code rc = ERR_OK;
 
-    if (!a->n || !first->modelled)
+    if (!a->n || (!first->modelled && !reason_is(&first->reason, ERR_NO_TARGETS)))
         return ERR_OK;
     if (a->any_fits || !a->n_cut)
         rc = advise_within(p, first);

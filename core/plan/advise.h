@@ -12,7 +12,8 @@ struct trial {
     struct plan_candidate c;
     struct plan_choice method, offload;
     struct recipe recipe;
-    bool ran, fits; /* ran: a launcher starts it and a model runs it */
+    bool ran, fits;     /* ran: a launcher starts it and a model runs it */
+    bool names_targets; /* peft has no default for the type: all linear layers stand in */
     uint64_t peak_bytes;
     struct step_time time;
 };

@@ -27,6 +27,55 @@ static enum err_code try_nearest(struct planning *p, const struct plan_candidate
     return rc;
 }
 
+/* What would fit if the allocator kept its segments together: of those whose live blocks fit, the first. */
+static enum err_code try_expandable(struct planning *p, const struct plan_candidate *first)
+{
+    enum err_code rc = ERR_OK;
+    bool told = false;
+
+    for (uint32_t i = 0; !rc && !told && !p->q->expandable_segments && i < p->answer->n; i++) {
+        const struct plan_candidate *c = &p->answer->candidates[i];
+        struct plan_nearest change = candidate_difference(first, c);
+        struct trial t;
+
+        if (!c->modelled || c->fits || !c->launchable || c->basis != BASIS_REPLAYED)
+            continue;
+        t = trial_of(p, c);
+        t.q.expandable_segments = change.expandable_segments = true;
+        if (c->device_bytes - measured_reserved(&c->memory, false) + measured_reserved(&c->memory, true) > p->q->capacity_bytes)
+            continue;
+        rc = trial_run(p, &t, c->step.r.micro_batch_size);
+        trial_tell(p, &change, &t, first);
+        told = t.fits;
+    }
+    return rc;
+}
+
+/* Adapters that peft has to be told where to put: over all linear layers, as candidates would have come. */
+static enum err_code try_targets(struct planning *p, const struct plan_candidate *first)
+{
+    static const enum tuning tunings[] = {TUNING_LORA, TUNING_QLORA};
+    uint32_t n = p->q->recipe.micro_batch_size ? p->q->recipe.micro_batch_size : 1;
+    enum err_code rc = ERR_OK;
+    bool told = false;
+
+    for (uint32_t i = 0; !rc && !told && i < sizeof tunings / sizeof *tunings * p->answer->n; i++) {
+        const struct plan_candidate *c = &p->answer->candidates[i % p->answer->n];
+        struct plan_nearest change = candidate_difference(first, c);
+        struct trial t;
+
+        if (!reason_is(&c->reason, ERR_NO_TARGETS))
+            continue;
+        t = trial_of(p, c);
+        change.tuning = trial_tune(&t, tunings[i / p->answer->n]);
+        change.micro_batch_size = first->modelled && n != first->step.r.micro_batch_size ? n : 0;
+        rc = trial_run(p, &t, n);
+        trial_tell(p, &change, &t, first);
+        told = t.fits;
+    }
+    return rc;
+}
+
 enum kind { KIND_NONE, KIND_CHECKPOINTING, KIND_TUNING, KIND_BATCH, KIND_LENGTH, KIND_COUNT };
 
 static enum kind kind_of(const struct plan_nearest *n)
@@ -223,9 +272,13 @@ enum err_code advise_fewer(struct planning *p, const struct plan_candidate *firs
 
 enum err_code advise_stuck(struct planning *p, const struct plan_candidate *first)
 {
-    enum err_code rc = try_nearest_of_all(p, first);
+    enum err_code rc = try_expandable(p, first);
 
     if (!rc)
+        rc = try_targets(p, first);
+    if (!rc && first->modelled)
+        rc = try_nearest_of_all(p, first);
+    if (!rc && first->modelled)
         rc = try_leanest(p, first);
-    return rc ? rc : try_clusters(p, first);
+    return rc || !first->modelled ? rc : try_clusters(p, first);
 }

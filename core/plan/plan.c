@@ -307,6 +307,15 @@ static bool any_runs(const struct plan_answer *a)
     return false;
 }
 
+/* Where adapters have to be told where to go, another kind of tuning may run. */
+static bool any_lacks_targets(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (reason_is(&a->candidates[i].reason, ERR_NO_TARGETS))
+            return true;
+    return false;
+}
+
 /* Somebody else's layers are taken for alike where that was seen; one step that is asked alone is played as it is. */
 static bool may_take_few(const struct plan_question *q, struct arena *scratch)
 {
@@ -362,7 +371,8 @@ enum err_code plan_answer(const struct plan_question *asked, struct arena *keep,
             rc = settle(&p);
         if (p.plays_all) /* nobody has run before */
             answer.any_modelled = any_runs(&answer);
-    } while (!rc && staged && answer.any_modelled && !answer.any_launches && !answer.n_cut && !answer.n_left_out && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
+    } while (!rc && staged && (answer.any_modelled || any_lacks_targets(&answer)) && !answer.any_launches && !answer.n_cut && !answer.n_left_out &&
+             ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
     if (!rc)
         find_dominated(&answer);
     answer.any_modelled = count_modelled(&answer) > 0; /* some were set aside while they ran */

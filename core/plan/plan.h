@@ -109,6 +109,8 @@ struct plan_nearest {
     const char *method, *tuning, *offload, *precision, *optimizer, *attention;
     enum tri gradient_checkpointing, sync_each_batch;
     uint32_t micro_batch_size, seq_len_tokens, tensor_parallel;
+    const char *target_modules; /* adapters where peft has no default for the type */
+    bool expandable_segments;
     const char *gpu;
     uint32_t gpus, gpus_per_node; /* gpus 0: as many as there are */
 };

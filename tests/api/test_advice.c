@@ -21,6 +21,9 @@ static const struct {
     {Q("2x+RTX+3090", "Qwen/Qwen2.5-14B") "&tuning=lora&methods=ddp&seq_len=8192", "tuning", "qlora"},
     {Q("2x+RTX+3090", "meta-llama/Meta-Llama-3-70B") "&tuning=qlora&seq_len=512&methods=fsdp2&offload=optimizer%2Bparams", "gpu", "L40S"},
     {Q("L40S", "meta-llama/Meta-Llama-3.1-405B") "&tuning=full&micro_batch_size=8", "gpu", "H200 SXM"},
+    {Q("2x+RTX+4090", "Qwen/Qwen3-32B") "&tuning=qlora", "expandable_segments", NULL},
+    {Q("L40S", "microsoft/phi-4"), "lora.target_modules", "all-linear"},
+    {Q("RTX+3060", "HuggingFaceTB/SmolLM3-3B"), "tuning", "qlora"},
 };
 
 /* "nodes": 2 as it stands in a query. */
