@@ -5,14 +5,17 @@
 
 enum { INDICES_MAX = 64, DEEPEST = 4 };
 
-/* An attribute that is 0 in the first layer, 1 in the second, ..: the layer's number, which tells it from no other. */
+/* An attribute that is 0 in the first layer, 1 in the second, .. of those that have it: the layer's number, which tells it from no other. */
 struct index_of {
     uint64_t key;
-    uint32_t layers;
+    uint32_t layers; /* that have it so; one may have any value by chance */
+    bool otherwise;  /* one of those behind the first has not */
+    uint8_t *has;    /* of each layer */
 };
 
 struct looking {
     struct script *s;
+    struct arena *arena;
     uint64_t *sum;   /* of each layer */
     uint32_t n, now; /* which one is looked at */
     struct index_of index[INDICES_MAX];
@@ -64,15 +67,23 @@ static uint64_t of_value(struct script *s, sv v, int deep)
     return sv_as_class(v) ? of_text(13, cls_name(sv_as_class(v))) : of_text(17, cls_name(sv_class(s, v)));
 }
 
-static void note_index(struct looking *l, uint64_t key)
+static void note_index(struct looking *l, uint64_t key, bool is_number)
 {
-    for (uint32_t i = 0; i < l->n_index; i++)
-        if (l->index[i].key == key) {
-            l->index[i].layers += l->index[i].layers == l->now;
-            return;
-        }
-    if (!l->now && l->n_index < INDICES_MAX)
-        l->index[l->n_index++] = (struct index_of){key, 1};
+    uint32_t k = 0;
+
+    while (k < l->n_index && l->index[k].key != key)
+        k++;
+    if (k == l->n_index && is_number && k < INDICES_MAX) {
+        l->index[k] = (struct index_of){.key = key, .has = arena_array(l->arena, uint8_t, l->n)};
+        l->n_index += l->index[k].has != NULL;
+    }
+    if (k == l->n_index)
+        return;
+    l->index[k].otherwise |= !is_number;
+    if (is_number) {
+        l->index[k].has[l->now] = 1;
+        l->index[k].layers++;
+    }
 }
 
 /* A number may be told in a module of the layer's own names: `at` is where that stands. */
@@ -85,8 +96,8 @@ static void see_attributes(struct looking *l, sv module, uint64_t at)
         uint64_t key = sv_is(name, KIND_STR) ? of_text(at, str_text(name, NULL)) : 0;
 
         l->sum[l->now] += mixed(key, of_value(l->s, value, 0));
-        if (value.tag == SV_INT && value.i == (int64_t)l->now)
-            note_index(l, key);
+        if (value.tag == SV_INT)
+            note_index(l, key, value.i == (int64_t)l->now);
     }
     sv_drop(l->s, all);
     script_forgive(l->s);
@@ -125,8 +136,8 @@ static bool place_of(const struct module *list, const struct module *m, uint32_t
 static void forget_indices(struct looking *l)
 {
     for (uint32_t k = 0; k < l->n_index; k++)
-        for (uint32_t i = 0; l->index[k].layers == l->n && i < l->n; i++)
-            l->sum[i] -= mixed(l->index[k].key, of_value(l->s, sv_int(i), 0));
+        for (uint32_t i = 0; l->index[k].layers > 1 && !l->index[k].otherwise && i < l->n; i++)
+            l->sum[i] -= l->index[k].has[i] ? mixed(l->index[k].key, of_value(l->s, sv_int(i), 0)) : 0;
 }
 
 /* Modules come layer by layer, as they stand in the list. */
@@ -151,7 +162,7 @@ static bool see_all(struct program *p, const struct module *list, struct looking
 
 bool program_kinds(struct program *p, const struct tree *t, uint32_t layers, uint8_t *ret)
 {
-    struct looking l = {.s = p->s, .n = layers};
+    struct looking l = {.s = p->s, .arena = t->arena, .n = layers};
     const struct module *list = module_list(t);
     uint32_t kinds = 0;
 

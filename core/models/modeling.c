@@ -310,17 +310,32 @@ static enum err_code declare_with(const struct program_source *from, const struc
     }
 }
 
-/* The config's member that says how many layers there are: as config.json has it, else as its class has. */
-static const char *name_of_layers(struct program *p, const struct json *config, uint32_t layers)
+static const char *const layer_names[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_blocks", "depth"};
+enum { LAYER_NAMES = sizeof layer_names / sizeof *layer_names };
+
+static const char *name_in_file(const struct json *config, uint32_t layers)
 {
-    static const char *const names[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_blocks", "depth"};
     uint64_t said;
 
-    for (int in_file = 1; in_file >= 0; in_file--)
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (in_file ? json_uint64(json_get(config, names[i]), &said) && said == layers : number_of(p, names[i], NULL) == layers)
-                return names[i];
+    for (size_t i = 0; i < LAYER_NAMES; i++)
+        if (json_uint64(json_get(config, layer_names[i]), &said) && said == layers)
+            return layer_names[i];
     return NULL;
+}
+
+/* The config's member that says how many layers there are: as config.json has it, of the model or of its text, else as its class has. */
+static void name_layers(struct program *p, struct program_source *from, uint32_t layers)
+{
+    from->layers_within = NULL;
+    from->layers_name = name_in_file(from->config, layers);
+    if (from->layers_name)
+        return;
+    from->layers_name = name_in_file(json_get(from->config, "text_config"), layers);
+    if (from->layers_name)
+        from->layers_within = "text_config";
+    for (size_t i = 0; !from->layers_name && i < LAYER_NAMES; i++)
+        if (number_of(p, layer_names[i], NULL) == layers)
+            from->layers_name = layer_names[i];
 }
 
 enum { FEW = 4 }; /* below twice as many nobody takes fewer */
@@ -394,7 +409,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->layer_kinds = rc ? NULL : kinds_of(m.parts, &m.tree, ret->layers, kinds);
     ret->whole_layers = ret->layers;
     if (ret->layer_kinds)
-        from->layers_name = name_of_layers(m.parts, from->config, ret->layers);
+        name_layers(m.parts, from, ret->layers);
     from->layers = ret->layers;
     ret->may_repeat = from->layers_name && takes_fewer(from, stack, ret, arena);
     ret->fixed_depth = ret->theirs || !ret->may_repeat;

@@ -122,6 +122,11 @@ static sv from_json(struct script *s, const struct json *v)
     }
 }
 
+static bool sets_layers(const struct program_source *from, const struct json *v)
+{
+    return !strcmp(json_name(v), from->layers_within ? from->layers_within : from->layers_name);
+}
+
 /* A walk may be of fewer layers than the config has: lists of all layers end sooner too. */
 static sv of_fewer(struct script *s, const struct program_source *from, const struct json *v, uint32_t layers)
 {
@@ -142,6 +147,29 @@ static sv of_fewer(struct script *s, const struct program_source *from, const st
         sv_drop(s, item);
     }
     return list;
+}
+
+/* The same of the member that layers_within names. */
+static sv within_of_fewer(struct script *s, const struct program_source *from, const struct json *v, uint32_t layers)
+{
+    sv made = dict_new(s), key, item;
+
+    json_each (e, v) {
+        key = str_new(s, json_name(e), strlen(json_name(e)));
+        item = of_fewer(s, from, e, layers);
+        if (!sv_ok(key) || !sv_ok(item) || !dict_set(s, made, key, item))
+            return sv_null();
+        sv_drop(s, key);
+        sv_drop(s, item);
+    }
+    return made;
+}
+
+static sv member_of_fewer(struct script *s, const struct program_source *from, const struct json *v, uint32_t layers)
+{
+    if (!from->layers_within)
+        return of_fewer(s, from, v, layers);
+    return sets_layers(from, v) && json_type(v) == JSON_OBJECT ? within_of_fewer(s, from, v, layers) : from_json(s, v);
 }
 
 /* What AutoConfig keeps for itself. */
@@ -166,10 +194,10 @@ static sv make_config(struct script *s, sv cls, const struct program_source *fro
         if (is_of_the_loader(json_name(e)) || json_get(from->config, json_name(e)) != e)
             continue;
         names[n] = script_symbol(s, json_name(e));
-        values[n] = fewer ? of_fewer(s, from, e, layers) : from_json(s, e);
+        values[n] = fewer ? member_of_fewer(s, from, e, layers) : from_json(s, e);
         if (!sv_ok(values[n]) || !sv_ok(names[n]))
             return sv_null();
-        told = told || (fewer && !strcmp(json_name(e), from->layers_name));
+        told = told || (fewer && sets_layers(from, e));
         n++;
     }
     if (fewer && !told) {

@@ -39,6 +39,7 @@ struct program_source {
     const struct modeling_file *files;      /* of the request; NULL: the program is builtin */
     uint32_t n_files;
     const char *layers_name;     /* the config's member that says how many layers; NULL: a walk has all of them */
+    const char *layers_within;   /* the member that it is one of, as text_config; NULL: the config itself */
     uint32_t layers;             /* that it says */
     struct program_shelf *shelf; /* of the library, where all files are its own; NULL: none */
     struct program_ready *ready; /* program_ready(); NULL: modules are imported anew for each walk */

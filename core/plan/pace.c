@@ -131,23 +131,23 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     return rc;
 }
 
-static struct step_time extend(const struct step_time *a, const struct step_time *b, uint32_t layers)
+static struct step_time extend(struct depths at, const struct step_time *a, const struct step_time *b, uint32_t layers)
 {
     double tokens = a->tokens_per_s * a->step_s, samples = a->samples_per_s * a->step_s;
     bool hides = b->communication_exposed_s < a->communication_exposed_s; /* more backward hides more, to none */
-    double exposed = probe_along(a->communication_exposed_s, b->communication_exposed_s, layers);
+    double exposed = probe_along(at, a->communication_exposed_s, b->communication_exposed_s, layers);
     struct step_time t = {
-        .compute_s = probe_along(a->compute_s, b->compute_s, layers),
+        .compute_s = probe_along(at, a->compute_s, b->compute_s, layers),
         .communication_exposed_s = hides && exposed < 0 ? 0 : exposed,
-        .optimizer_s = probe_along(a->optimizer_s, b->optimizer_s, layers),
-        .offload_s = probe_along(a->offload_s, b->offload_s, layers),
-        .bubble_s = probe_along(a->bubble_s, b->bubble_s, layers),
+        .optimizer_s = probe_along(at, a->optimizer_s, b->optimizer_s, layers),
+        .offload_s = probe_along(at, a->offload_s, b->offload_s, layers),
+        .bubble_s = probe_along(at, a->bubble_s, b->bubble_s, layers),
     };
 
     t.step_s = t.compute_s + t.communication_exposed_s + t.optimizer_s + t.offload_s + t.bubble_s;
     t.tokens_per_s = tokens / t.step_s;
     t.samples_per_s = samples / t.step_s;
-    t.mfu = probe_along(a->mfu * a->step_s, b->mfu * b->step_s, layers) / t.step_s;
+    t.mfu = probe_along(at, a->mfu * a->step_s, b->mfu * b->step_s, layers) / t.step_s;
     return t;
 }
 
@@ -175,19 +175,21 @@ static enum err_code foresee(const struct probe *p, uint32_t n, struct step_time
 {
     uint32_t layers = probe_layers(p);
     struct step_time near, far;
+    struct depths at;
     struct shallow s;
     enum err_code rc;
 
     *ret = (struct step_time){0};
     if (!probe_may_be_shallow(p) || !p->q->system)
         return pace_at(p, n, ret);
-    probe_shallow(p, SHALLOW, &s);
+    at = probe_depths(p);
+    probe_shallow(p, at.near, &s);
     rc = pace_at(&s.probe, n, &near);
-    probe_shallow(p, LESS_SHALLOW, &s);
+    probe_shallow(p, at.far, &s);
     if (!rc)
         rc = pace_at(&s.probe, n, &far);
     if (!rc)
-        *ret = extend(&near, &far, layers);
+        *ret = extend(at, &near, &far, layers);
     return rc;
 }
 

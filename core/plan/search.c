@@ -233,6 +233,21 @@ void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
     ret->probe.q = &ret->q;
 }
 
+static bool alternates_at_most(const struct arch *a, struct fold f)
+{
+    return a->family < FAMILY_COUNT || SHALLOW % f.period == 0;
+}
+
+struct depths probe_depths(const struct probe *p)
+{
+    const struct arch *a = p->q->arch;
+    struct fold f = fold_of(a);
+    uint32_t rest = (a->layers - f.prefix) % f.period;
+
+    return alternates_at_most(a, f) ? (struct depths){SHALLOW, 2 * SHALLOW} : (struct depths){f.period + rest, 2 * f.period + rest};
+}
+
+/* Stages cut where kinds are not the same on each. */
 bool probe_may_be_shallow(const struct probe *p)
 {
     const struct arch *a = p->q->arch;
@@ -240,7 +255,7 @@ bool probe_may_be_shallow(const struct probe *p)
 
     if (a->fixed_depth || probe_layers(p) < DEEP_ENOUGH || (f.prefix && probe_stages(p) > 1))
         return false;
-    return a->family < FAMILY_COUNT || SHALLOW % f.period == 0;
+    return alternates_at_most(a, f) || (probe_stages(p) == 1 && 2 * probe_depths(p).far <= probe_layers(p));
 }
 
 static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_peaks *peaks, struct measured *ret)
@@ -284,9 +299,9 @@ uint32_t probe_layers(const struct probe *p)
     return layers > prefix ? (layers - prefix) / probe_stages(p) : 0;
 }
 
-double probe_along(double near, double far, uint32_t layers)
+double probe_along(struct depths at, double near, double far, uint32_t layers)
 {
-    return near + (far - near) / (LESS_SHALLOW - SHALLOW) * (layers - SHALLOW);
+    return near + (far - near) / (at.far - at.near) * (layers - at.near);
 }
 
 static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t layers, struct rank_peaks *peaks, struct measured *ret)
@@ -297,25 +312,25 @@ static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t lay
     return foretell(&s.probe, n, peaks, ret);
 }
 
-static void line(uint64_t near, uint64_t far, uint32_t layers, uint64_t *ret)
+static void line(struct depths at, uint64_t near, uint64_t far, uint32_t layers, uint64_t *ret)
 {
-    double whole = probe_along((double)near, (double)far, layers);
+    double whole = probe_along(at, (double)near, (double)far, layers);
 
     *ret = whole > 0 ? (uint64_t)whole : 0;
 }
 
 /* Each figure on a straight line over the depth. */
-static void carry_on(const struct measured *a, const struct measured *b, uint32_t layers, struct measured *ret)
+static void carry_on(struct depths at, const struct measured *a, const struct measured *b, uint32_t layers, struct measured *ret)
 {
     struct measured whole = {.worst_rank = b->worst_rank};
 
-    line(a->loading_bytes, b->loading_bytes, layers, &whole.loading_bytes);
-    line(a->static_bytes, b->static_bytes, layers, &whole.static_bytes);
-    line(a->resting_bytes, b->resting_bytes, layers, &whole.resting_bytes);
-    line(a->host_bytes, b->host_bytes, layers, &whole.host_bytes);
-    line(a->host_bytes_of_all, b->host_bytes_of_all, layers, &whole.host_bytes_of_all);
+    line(at, a->loading_bytes, b->loading_bytes, layers, &whole.loading_bytes);
+    line(at, a->static_bytes, b->static_bytes, layers, &whole.static_bytes);
+    line(at, a->resting_bytes, b->resting_bytes, layers, &whole.resting_bytes);
+    line(at, a->host_bytes, b->host_bytes, layers, &whole.host_bytes);
+    line(at, a->host_bytes_of_all, b->host_bytes_of_all, layers, &whole.host_bytes_of_all);
     for (int i = 0; i < PHASE_COUNT; i++) {
-        line(a->phase_peaks_bytes[i], b->phase_peaks_bytes[i], layers, &whole.phase_peaks_bytes[i]);
+        line(at, a->phase_peaks_bytes[i], b->phase_peaks_bytes[i], layers, &whole.phase_peaks_bytes[i]);
         if (whole.phase_peaks_bytes[i] > whole.walk_peak_bytes) {
             whole.walk_peak_bytes = whole.phase_peaks_bytes[i];
             whole.peak_phase = (enum phase)i;
@@ -325,7 +340,7 @@ static void carry_on(const struct measured *a, const struct measured *b, uint32_
     *ret = whole;
 }
 
-static void note_ranks(struct plan_ranks *r, uint32_t n, const struct rank_peaks *a, const struct rank_peaks *b, uint32_t layers)
+static void note_ranks(struct depths depths, struct plan_ranks *r, uint32_t n, const struct rank_peaks *a, const struct rank_peaks *b, uint32_t layers)
 {
     uint32_t at = r ? r->n % PLAN_RANKS_TRIED : 0;
 
@@ -337,13 +352,14 @@ static void note_ranks(struct plan_ranks *r, uint32_t n, const struct rank_peaks
     for (uint32_t i = 0; i < a->n; i++) {
         r->tried[at].bytes[PLAN_NEAR][i] = a->bytes[i];
         r->tried[at].bytes[PLAN_FAR][i] = b->bytes[i];
-        line(a->bytes[i], b->bytes[i], layers, &r->tried[at].bytes[PLAN_WHOLE][i]);
+        line(depths, a->bytes[i], b->bytes[i], layers, &r->tried[at].bytes[PLAN_WHOLE][i]);
     }
 }
 
 enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *ret)
 {
     uint32_t layers = probe_layers(p);
+    struct depths at = probe_depths(p);
     struct rank_peaks near = {.skip = surely_lower(p->ranks, PLAN_NEAR, n)}, far = {.skip = surely_lower(p->ranks, PLAN_FAR, n)};
     struct measured a, b;
     enum err_code rc;
@@ -352,14 +368,14 @@ enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *
         rc = foretell(p, n, &near, ret);
         far = near;
     } else {
-        rc = walk_layers(p, n, SHALLOW, &near, &a);
+        rc = walk_layers(p, n, at.near, &near, &a);
         if (!rc)
-            rc = walk_layers(p, n, LESS_SHALLOW, &far, &b);
+            rc = walk_layers(p, n, at.far, &far, &b);
         if (!rc)
-            carry_on(&a, &b, layers, ret);
+            carry_on(at, &a, &b, layers, ret);
     }
     if (!rc)
-        note_ranks(p->ranks, n, &near, &far, layers);
+        note_ranks(at, p->ranks, n, &near, &far, layers);
     return rc;
 }
 
@@ -538,6 +554,21 @@ struct played {
     uint64_t last_walk_bytes;
 };
 
+enum { FIGURES = 3 }; /* plays that the figures of what was found, and its time, take at most */
+
+/* Whether so many more plays leave room for what is to be told of one that fits. */
+static bool has_work_for(const struct probe *p, const struct played *k, unsigned plays)
+{
+    const struct budget *b = p->scratch->budget;
+
+    return !b || b->events + (plays + FIGURES) * k->good.play_events <= b->limit_events;
+}
+
+uint64_t probe_reserve(const struct largest_fit *f)
+{
+    return f->n ? FIGURES * f->play_events : 0;
+}
+
 /* One sequence that is foreseen not to fit: its live blocks alone may say so. */
 static enum err_code exceeds(const struct probe *p, struct played *k)
 {
@@ -566,11 +597,13 @@ static void learn_slope(struct played *k, uint32_t n, const struct measured *wal
 /* Figures cost further replays: those of what is chosen are told then. */
 static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
+    uint64_t events = p->scratch->budget ? p->scratch->budget->events : 0;
     struct fit fit;
     enum err_code rc = probe_fits(p, n, MEASURE_NOTHING, &fit);
 
     if (rc)
         return rc;
+    k->good.play_events = p->scratch->budget ? p->scratch->budget->events - events : 0;
     learn_slope(k, n, &fit.walk);
     if (!fit.fits) {
         k->bad_tried = true;
@@ -589,16 +622,19 @@ static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
     return ERR_OK;
 }
 
+enum { STEPS = 2 };   /* plays that a search takes as a rule, where the first fails */
 enum { GUESSES = 4 }; /* then by halves: short sequences come by ten thousands */
 
 /* Down from what failed in steps that double; up from what fits by what there is room for, at most to twice as many, where there is none in steps that
- * double; by halves where that does not end, and by doubles until something fails. */
-static uint32_t next_to_play(struct played *k)
+ * double; by halves where that does not end, and by doubles until something fails. To a half at once where the work that is left reaches few more. */
+static uint32_t next_to_play(const struct probe *p, struct played *k)
 {
     uint32_t step = k->stride, gap = k->bad - k->good.n;
     uint64_t up;
 
     k->stride *= 2;
+    if (!k->good.n && !has_work_for(p, k, STEPS))
+        return k->bad / 2;
     if (!k->good.n)
         return k->bad > step ? k->bad - step : 1;
     up = k->slope_bytes ? k->room_bytes / k->slope_bytes : k->good.n;
@@ -620,8 +656,8 @@ enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad,
         rc = exceeds(p, &k);
     if (!rc && k.bad > 1)
         rc = play(p, first ? first : 1, &k);
-    while (!rc && k.bad > 1 && k.bad - k.good.n > 1)
-        rc = play(p, next_to_play(&k), &k);
+    while (!rc && k.bad > 1 && k.bad - k.good.n > 1 && (!k.good.n || has_work_for(p, &k, 1)))
+        rc = play(p, next_to_play(p, &k), &k);
     k.good.slope_bytes = k.slope_bytes;
     if (!rc)
         *ret = k.good;

@@ -56,9 +56,13 @@ struct largest_fit {
     uint32_t without_retry; /* the largest seen that needs none; 0: none was seen */
     uint64_t reserved_bytes; /* at without_retry */
     uint64_t slope_bytes;   /* live blocks of one sequence more */
+    uint64_t play_events;   /* of the last play of the search, with its replay */
 };
-/* `first`: the one to play first, as foreseen; below `bad`, which is known not to fit; 0: nothing is known. */
+/* Where the work that is left does not reach further plays and what the figures of the one that fits take, the search ends with that one. `first`: the one to play first, as foreseen; below `bad`, which is known not to fit; 0: nothing is known. */
 MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad, struct largest_fit *ret);
+
+/* Events to be kept for what is told of it. */
+uint64_t probe_reserve(const struct largest_fit *f);
 
 /* The largest that was foreseen of a candidate, and how much more one more takes. n below 2: there is none; slope 0: not known. */
 struct foreseen_like {
@@ -72,10 +76,15 @@ MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, struct for
 /* Whether n is no larger than that. */
 MUST_CHECK enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, bool *ret);
 
-/* Even, so that layers which alternate stand in both alike. A model below DEEP_ENOUGH is run as it is. */
-enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
+/* Two runs of few layers stand for a deep model: layers that alternate stand in both alike, whole periods of kinds and what the model ends with where they
+ * come again after more than two. A model below DEEP_ENOUGH is run as it is. */
+enum { SHALLOW = 2, DEEP_ENOUGH = 10 };
+struct depths {
+    uint32_t near, far; /* layers of a stage, behind those that stand before what repeats */
+};
 
 bool probe_may_be_shallow(const struct probe *p);
+struct depths probe_depths(const struct probe *p);
 uint32_t probe_layers(const struct probe *p); /* of a stage, that repeat */
 
 /* Stages that share the layers. */
@@ -95,8 +104,8 @@ void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret);
 /* What models of few layers foretell of the walk: for proposals, and for advice that is far from the budget. */
 MUST_CHECK enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *ret);
 
-/* A figure of the whole depth from those of SHALLOW and LESS_SHALLOW layers. */
-double probe_along(double near, double far, uint32_t layers);
+/* A figure of the whole depth from those of either depth. */
+double probe_along(struct depths at, double near, double far, uint32_t layers);
 
 /* Bytes that may be reserved: the context and NCCL taken off; and what is taken off. */
 uint64_t probe_budget(const struct probe *p);

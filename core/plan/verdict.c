@@ -192,9 +192,62 @@ static enum err_code make_room(struct planning *p, struct plan_candidate *c, con
     return rc;
 }
 
-/* The verdict at a searched micro-batch. Of a stack with two readings both have to tell before anything is known to be tight. */
-static enum err_code replay_searched(struct planning *p, struct plan_candidate *c, const struct probe *probe, uint32_t largest)
+/* What makes an answer better ends where the work does that is kept for the answer itself. */
+struct reserve {
+    struct budget *b;
+    uint64_t limit_events;
+    unsigned char *mark;
+};
+
+static struct reserve reserve_for(struct planning *p, const struct largest_fit *f)
 {
+    struct reserve r = {.b = p->scratch->budget, .mark = p->scratch->cur};
+    uint64_t kept = probe_reserve(f);
+
+    if (!r.b)
+        return r;
+    r.limit_events = r.b->limit_events;
+    if (kept && r.b->events < r.limit_events)
+        r.b->limit_events = r.b->events + kept < r.limit_events ? r.limit_events - kept : r.b->events;
+    return r;
+}
+
+/* True: there is work left, and that reserve was what ended it. */
+static bool reserve_back(struct planning *p, struct reserve r, enum err_code rc)
+{
+    if (!r.b)
+        return false;
+    r.b->limit_events = r.limit_events;
+    if (rc != ERR_BUDGET || budget_is_over(r.b))
+        return false;
+    arena_rewind(p->scratch, r.mark);
+    return true;
+}
+
+static enum err_code room_within(struct planning *p, struct plan_candidate *c, const struct probe *probe, const struct largest_fit *f)
+{
+    struct reserve r = reserve_for(p, f);
+    enum err_code rc = make_room(p, c, probe);
+
+    return reserve_back(p, r, rc) ? ERR_OK : rc;
+}
+
+/* The largest, where what would be the fastest cannot be found any more. */
+static enum err_code fastest_within(struct planning *p, const struct probe *probe, const struct largest_fit *f, uint32_t *ret_n)
+{
+    struct reserve r = reserve_for(p, f);
+    enum err_code rc = pace_fastest(probe, f, ret_n);
+
+    if (!reserve_back(p, r, rc))
+        return rc;
+    *ret_n = pace_allowed_below(probe, f->n);
+    return ERR_OK;
+}
+
+/* The verdict at a searched micro-batch. Of a stack with two readings both have to tell before anything is known to be tight. */
+static enum err_code replay_searched(struct planning *p, struct plan_candidate *c, const struct probe *probe, const struct largest_fit *f)
+{
+    uint32_t largest = f->n;
     enum err_code rc = ERR_OK;
 
     c->basis = BASIS_NONE;
@@ -206,7 +259,7 @@ static enum err_code replay_searched(struct planning *p, struct plan_candidate *
     if (!rc && largest && p->q->undated)
         rc = replay_less(p, c, probe, largest);
     if (!rc && largest && p->rooms_of_all)
-        rc = make_room(p, c, probe);
+        rc = room_within(p, c, probe, f);
     if (!rc && c->basis != BASIS_REPLAYED)
         rc = replay(p, c, probe, c->step.r.micro_batch_size <= largest);
     return rc;
@@ -232,14 +285,14 @@ static enum err_code settle_searched(struct planning *p, struct plan_candidate *
     enum err_code rc = probe_largest(probe, c->max_micro_batch_size, 0, &f);
 
     if (!rc)
-        rc = pace_fastest(probe, &f, &n);
+        rc = fastest_within(p, probe, &f, &n);
     if (!rc)
         rc = longest(p, c, probe, 1);
     if (rc)
         return rc;
     c->max_micro_batch_size = f.n;
     candidate_take(p, c, n);
-    rc = replay_searched(p, c, probe, f.n);
+    rc = replay_searched(p, c, probe, &f);
     if (!rc)
         rc = f.n ? pace_at(probe, c->step.r.micro_batch_size, &c->time) : pace_foresee(probe, n, &c->time);
     return rc;

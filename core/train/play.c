@@ -83,13 +83,27 @@ static void make_room(struct arena *arena, const struct play_question *q)
     arena->kept = NULL;
 }
 
-static enum err_code play_and_keep(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err)
+/* True: nobody has what is behind them, and their place is free. */
+static bool let_go_of_kept(struct arena *arena, unsigned char *end)
+{
+    struct kept *first = arena->kept;
+
+    if (!first || end != arena->kept_end)
+        return false;
+    while (first->next)
+        first = first->next;
+    arena_rewind(arena, (unsigned char *)first);
+    arena->kept = NULL;
+    arena->full = false;
+    return true;
+}
+
+static enum err_code keep_one(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err)
 {
     struct kept *k;
     bool laid_out;
     enum err_code rc;
 
-    make_room(arena, q);
     k = arena_push(arena, sizeof *k, KEPT_ALIGN, 1);
     if (!k)
         return play_no_room(err);
@@ -108,6 +122,18 @@ static enum err_code play_and_keep(const struct play_question *q, struct arena *
     tell(&k->deep, play_head(k->deep.t), arena, ret);
     ret->made = laid_out ? TAPE_LAID_OUT : TAPE_PLAYED;
     return ERR_OK;
+}
+
+/* Those that are kept leave room for it, or go. */
+static enum err_code play_and_keep(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err)
+{
+    unsigned char *begin;
+    enum err_code rc;
+
+    make_room(arena, q);
+    begin = arena->cur;
+    rc = keep_one(q, arena, ret, err);
+    return rc == ERR_NOMEM && let_go_of_kept(arena, begin) ? keep_one(q, arena, ret, err) : rc;
 }
 
 struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena)

@@ -122,5 +122,46 @@ START_TEST(counts_what_a_deep_graph_takes)
 }
 END_TEST
 
+/* Work that ends in a search leaves the figures of what it has found to fit, and says that the answer is partial. */
+START_TEST(a_search_that_ends_early_tells_what_fits)
+{
+    static const char body[] = "{\"model\":\"facebook/opt-1.3b\",\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"seq_len\":512,\"methods\":\"single\","
+                               "\"tuning\":\"full\",\"gradient_checkpointing\":false}}";
+    struct reply whole = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, body);
+    uint64_t used = whole.r.work_events, searched = 0, n = 0;
+
+    ck_assert(json_uint64(reply_at(&whole, "candidates/0/micro_batch_size"), &searched));
+    for (unsigned tenths = 9; tenths >= 7; tenths--) {
+        struct budget budget = {.limit_events = used * tenths / 10};
+        struct reply reply = ask_working(&budget, body);
+        bool fits = false;
+
+        ck_assert_msg(json_bool(reply_at(&reply, "candidates/0/fits"), &fits) && fits, "%u tenths of %llu events: %s", tenths, (unsigned long long)used,
+                      reply_text(&reply, "summary"));
+        ck_assert(json_uint64(reply_at(&reply, "candidates/0/micro_batch_size"), &n) && n >= searched / 2);
+        ck_assert_uint_le(budget.events, budget.limit_events + budget.limit_events / 10);
+        reply_done(reply);
+    }
+    reply_done(whole);
+}
+END_TEST
+
+/* Layers of several kinds, their text's config within the model's: foretold from few of them, so that every method is looked at within one question's work. */
+static const char *const of_kinds[] = {
+    "{\"model\":\"Qwen/Qwen3-Next-80B-A3B-Instruct\"," EIGHT("H100") ",\"training\":{\"seq_len\":4096}}",
+    "{\"model\":\"Qwen/Qwen3.5-35B-A3B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"seq_len\":4096}}",
+};
+
+START_TEST(layers_of_several_kinds_are_few_enough)
+{
+    struct reply reply = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, of_kinds[_i]);
+    bool fits = false;
+
+    ck_assert_msg(json_bool(reply_at(&reply, "fits"), &fits) && fits, "%s", reply_text(&reply, "summary"));
+    reply_done(reply);
+}
+END_TEST
+
 UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions); unit_rows(is_the_same_where_another_request_imported, questions);
-           unit_test(has_the_same_room_for_runs); unit_test(says_what_is_beyond_any_memory); unit_test(counts_what_a_deep_graph_takes);)
+           unit_test(has_the_same_room_for_runs); unit_test(says_what_is_beyond_any_memory); unit_test(counts_what_a_deep_graph_takes);
+           unit_test(a_search_that_ends_early_tells_what_fits); unit_rows(layers_of_several_kinds_are_few_enough, of_kinds);)
