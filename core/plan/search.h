@@ -58,7 +58,8 @@ struct largest_fit {
     uint64_t slope_bytes;   /* live blocks of one sequence more */
     uint64_t play_events;   /* of the last play of the search, with its replay */
 };
-/* Where the work that is left does not reach further plays and what the figures of the one that fits take, the search ends with that one. `first`: the one to play first, as foreseen; below `bad`, which is known not to fit; 0: nothing is known. */
+/* Where the work that is left does not reach further plays and what the figures of the one that fits take, the search ends with that one.
+ * `first`: the one to play first, as foreseen; below `bad`, which is known not to fit; 0: nothing is known. */
 MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad, struct largest_fit *ret);
 
 /* Events to be kept for what is told of it. */
