@@ -104,6 +104,11 @@ static bool is_packed_under_fsdp(const struct plan_candidate *c)
     return c->modelled && kbit_is_bnb(c->step.r.quantization) && (method_is_fsdp1(m) || method_is_fsdp2(m));
 }
 
+static bool waits_on_host(const struct plan_candidate *c)
+{
+    return is_packed_under_fsdp(c) && step_packs_by_host(&c->step);
+}
+
 enum { ALL_RANKS_PLAYED = 8 }; /* zero12_ranks.c */
 
 static bool deals_out(const struct plan_candidate *c)
@@ -387,7 +392,7 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
              "int8: no input has a column beyond llm_int8_threshold; each that has takes a half copy of itself and of the weight's");
     if (any(a, is_cut_by_zero3))
         note(&e->assumptions,
-             "zero3: 4-bit weights are stored in the dtype they compute in (bnb_4bit_quant_storage) and made whole on each GPU, since "
+             "zero3: 4-bit weights are stored in the dtype they compute in (bnb_4bit_quant_storage) and stand whole on each GPU, since "
              "transformers makes quantised models outside zero.Init(); the engine shares them out");
     if (any(a, deals_out))
         note(&e->assumptions,
@@ -396,7 +401,9 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
     if (any(a, is_packed_under_fsdp))
         note(&e->assumptions, q->bnb_stays_on_device
                  ? "4-bit weights under FSDP: transformers from 5.0 on loads all of them onto each GPU, cpu_ram_efficient_loading or not; then units are cut"
-                 : "4-bit weights under FSDP: cpu_ram_efficient_loading is true, as in the files written here: packed on the GPU, they wait on the host");
+             : any(a, waits_on_host)
+                 ? "4-bit weights under FSDP: cpu_ram_efficient_loading is true, as accelerate launch has it: packed on the GPU, they wait on the host"
+                 : "4-bit weights under FSDP: without cpu_ram_efficient_loading all of them are loaded onto each GPU; then units are cut");
     if (any(a, is_torchao))
         note(&e->assumptions,
              "torchao-int8: torchao 0.18.0, Int8WeightOnlyConfig() of rows; its products are PyTorch's own, which keep each weight in half until backward");

@@ -161,6 +161,12 @@ static bool is_evaluated(const struct estimate *e, const struct plan_candidate *
     return e->has_around;
 }
 
+/* from_pretrained() reads it before transformers 5 for what bitsandbytes packs; the host's bytes hang on it for what it does not. */
+static bool is_told_of_fsdp(const struct estimate *e, const struct plan_candidate *c)
+{
+    return is_fsdp(e, c) && (kbit_is_bnb(c->step.r.quantization) ? !c->step.quirks.bnb_stays_on_device : e->has_around);
+}
+
 static bool keeps_predictions(const struct estimate *e, const struct plan_candidate *c)
 {
     return is_evaluated(e, c) && e->rq.training.prediction_loss_only == TRI_FALSE;
@@ -343,6 +349,7 @@ static const struct idle rows[] = {
     {"training.fsdp.wrap", is_fsdp2, "no candidate is sharded by fully_shard; FSDP1 wraps layers"},
     {"training.fsdp.forward_prefetch", is_fsdp, NO_FSDP},
     {"training.fsdp.autocast", is_fsdp, NO_FSDP},
+    {"training.fsdp.cpu_ram_efficient_loading", is_told_of_fsdp, "no candidate under FSDP loads otherwise by it: bitsandbytes' weights of transformers 4 do, and memory.around"},
     {"training.fsdp.backward_prefetch", is_fsdp1, NO_FSDP1},
     {"training.fsdp.use_orig_params", is_fsdp1, NO_FSDP1},
     {"training.fsdp.limit_all_gathers", is_fsdp1, NO_FSDP1},

@@ -152,6 +152,7 @@ static void resolve_fsdp(struct training_request *t, const struct recipe *r)
         word(&t->fsdp.wrap, wrap_words, (int)f->wrap);
     flag(&t->fsdp.forward_prefetch, f->forward_prefetch);
     flag(&t->fsdp.autocast, f->autocast);
+    flag(&t->fsdp.cpu_ram_efficient_loading, f->cpu_ram_efficient_loading);
     flag(&t->sync_each_batch, r->sync_each_batch);
     word(&t->reduce_dtype, reduce_words, (int)f->reduce_dtype);
     if (method_is_hybrid(r->method))

@@ -195,6 +195,7 @@ static const struct member fsdp_members[] = {
     {BOOL(use_orig_params)},
     {BOOL(limit_all_gathers)},
     {BOOL(autocast)},
+    {BOOL(cpu_ram_efficient_loading)},
     {0},
 };
 #undef S

@@ -249,6 +249,7 @@ static struct fsdp_recipe fsdp_recipe(const struct training_request *t)
         .use_orig_params = f->use_orig_params,
         .limit_all_gathers = f->limit_all_gathers,
         .autocast = f->autocast,
+        .cpu_ram_efficient_loading = f->cpu_ram_efficient_loading,
         .reduce_dtype = (enum half_or_full)word_or(&t->reduce_dtype, reduce_words, REDUCE_UNSET),
     };
 }

@@ -48,7 +48,7 @@ struct lora_request {
 
 struct fsdp_request {
     struct words wrap, backward_prefetch;
-    enum tri forward_prefetch, use_orig_params, limit_all_gathers, autocast;
+    enum tri forward_prefetch, use_orig_params, limit_all_gathers, autocast, cpu_ram_efficient_loading;
 };
 
 struct buckets_request {

@@ -142,6 +142,7 @@ const struct their_key fsdp_keys[] = {
     SAY("fsdp_forward_prefetch|forward_prefetch", "training.fsdp.forward_prefetch"),
     SAY("fsdp_use_orig_params|use_orig_params", "training.fsdp.use_orig_params"),
     SAY("fsdp_limit_all_gathers|limit_all_gathers", "training.fsdp.limit_all_gathers"),
+    SAY("fsdp_cpu_ram_efficient_loading|cpu_ram_efficient_loading", "training.fsdp.cpu_ram_efficient_loading"),
     BY(theirs_read_layer_class, "fsdp_transformer_layer_cls_to_wrap|transformer_layer_cls_to_wrap|transformer_cls_names_to_wrap", NULL),
     MOVES("fsdp_min_num_params|min_num_params", "wrapping by size"),
     MOVES("fsdp_activation_checkpointing_offload|activation_checkpointing_offload", "kept activations on the host"),
@@ -150,8 +151,8 @@ const struct their_key fsdp_keys[] = {
     MOVES("param_init_fn", "parameters that are made on the device"),
     MOVES("xla|xla_fsdp_v2|xla_fsdp_grad_ckpt|xla_fsdp_settings", "XLA's FSDP"),
     KNOWN(
-        "fsdp_state_dict_type|state_dict_type|fsdp_sync_module_states|sync_module_states|fsdp_cpu_ram_efficient_loading|"
-        "cpu_ram_efficient_loading|state_dict_config|optim_state_dict_config|final_state_dict_type|fsdp_final_state_dict_type|cpu_offload_pin_memory"),
+        "fsdp_state_dict_type|state_dict_type|fsdp_sync_module_states|sync_module_states|"
+        "state_dict_config|optim_state_dict_config|final_state_dict_type|fsdp_final_state_dict_type|cpu_offload_pin_memory"),
     {0},
 };
 

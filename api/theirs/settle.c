@@ -76,7 +76,9 @@ static enum err_code settle_fsdp(struct theirs *t)
     enum err_code rc = ERR_OK;
 
     stand_at(t, path);
-    if (t->shards > 1 && hybrid)
+    if (t->at.strategy && !t->distributed && !theirs_tool_is(t, TOOL_OUMI) && !theirs_is_filled(t, "training.fsdp.cpu_ram_efficient_loading"))
+        rc = theirs_say_text(t, "training.fsdp.cpu_ram_efficient_loading", "false"); /* training_args.py: fsdp_config.get(.., "false") */
+    if (!rc && t->shards > 1 && hybrid)
         rc = theirs_say_number(t, "training.shard_group", t->shards);
     return rc ? rc : say_at(t, path, "training.methods", fsdp_method(t, version, hybrid));
 }

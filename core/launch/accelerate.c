@@ -66,7 +66,7 @@ static void write_fsdp(struct buf *out, const struct launch *l)
     else
         flag(out, "  fsdp_reshard_after_forward", m->reshard);
     flag(out, "  fsdp_offload_params", l->step->r.offload == OFFLOAD_OPTIMIZER_PARAMS);
-    flag(out, "  fsdp_cpu_ram_efficient_loading", true);
+    flag(out, "  fsdp_cpu_ram_efficient_loading", l->step->r.fsdp.cpu_ram_efficient_loading == TRI_TRUE);
     pair(out, "  fsdp_state_dict_type", "SHARDED_STATE_DICT");
 }
 

@@ -174,7 +174,7 @@ static void argue_fsdp(struct arguments *to, const struct launch *l)
         jsonw_str(w, "auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
     if (is_flag && l->step->r.offload == OFFLOAD_OPTIMIZER_PARAMS)
         jsonw_bool(w, "cpu_offload", true);
-    jsonw_bool(w, "cpu_ram_efficient_loading", true);
+    jsonw_bool(w, "cpu_ram_efficient_loading", l->step->r.fsdp.cpu_ram_efficient_loading == TRI_TRUE);
     jsonw_str(w, "state_dict_type", "SHARDED_STATE_DICT");
     argue_end(to, w);
 }

@@ -65,6 +65,7 @@ extern const size_t n_program_files;
 
 /* What tensor parallelism and a pipeline ask of a model that was declared from a program: split.h, stage.h. */
 MUST_CHECK enum err_code program_split(struct model *m, struct err *err);
+bool program_tell_plan(struct model *m); /* which modules are in the base model's plan (module.planned); false: there is none */
 bool program_has_stage(const struct model *m);
 uint32_t program_before_layers(const struct model *m, struct module **ret, uint32_t room); /* what the first stage alone has; how many */
 uint32_t program_behind_layers(const struct model *m, struct module **ret, uint32_t room); /* what the last one has, without the head */

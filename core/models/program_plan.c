@@ -122,6 +122,29 @@ bool program_leaves_heads_whole(struct program *p)
     return whole;
 }
 
+bool program_tell_plan(struct model *m)
+{
+    struct program *p = m->parts;
+    sv base = of_class(p, p->config, "base_model_tp_plan"), prefix = of_class(p, p->model, "base_model_prefix");
+    const char *under = sv_ok(prefix) ? str_text(prefix, NULL) : NULL;
+    size_t n = under ? strlen(under) : 0;
+    bool plans = sv_is(base, KIND_DICT);
+    char path[256], generic[256];
+
+    for (uint32_t i = 1; plans && i < m->tree.n_modules; i++) {
+        const char *at = module_path(&m->tree, i, path, sizeof path);
+
+        if (!n || strncmp(at, under, n) || at[n] != '.')
+            continue;
+        starred(at + n + 1, generic, sizeof generic);
+        m->tree.modules[i]->planned = sv_ok(dict_get(p->s, base, script_symbol(p->s, generic)));
+        script_forgive(p->s);
+    }
+    sv_drop(p->s, base);
+    sv_drop(p->s, prefix);
+    return plans;
+}
+
 enum err_code program_split(struct model *m, struct err *err)
 {
     struct program *p = m->parts;

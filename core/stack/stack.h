@@ -25,6 +25,7 @@ enum { LIGER_HEAD_ADDED, LIGER_HEAD_CAST, LIGER_HEAD_KEPT };                /* l
 enum { CUBLASLT_TAKEN, CUBLASLT_KEPT, CUBLASLT_SHARED };                   /* cublaslt_workspace */
 enum { CUDNN_HEADS_HOPPER_256, CUDNN_HEADS_ALIKE_256 };                      /* cudnn_heads */
 enum { FOREACH_NORM_VIEWS, FOREACH_NORM_TENSORS, FOREACH_NORM_PACKED };    /* foreach_norm */
+enum { LOAD_COUNTS_WHOLE, LOAD_COUNTS_ALL_SHARED, LOAD_COUNTS_PLANNED }; /* load_counts_shares */
 enum { LOAD_TAKES_NOTHING, LOAD_TAKES_ALL, LOAD_TAKES_HALF, LOAD_TAKES_REST, LOAD_TAKES_UNTIED }; /* load_takes_ahead */
 
 struct quirks {

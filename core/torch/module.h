@@ -86,6 +86,7 @@ struct module {
     double p;             /* dropout */
     int variant;          /* which formula an activation is; what else a kind needs */
     bool padding_idx;
+    bool planned;         /* the family's plan of tensor parallelism names it, whether it is cut or not */
     uint8_t split;        /* enum split: what the family's plan says of it */
     uint32_t last_columns; /* of SPLIT_SUM_LAST_COLUMNS */
     void *extra;          /* of what replaced the node */

@@ -298,6 +298,9 @@ struct run {
     bool compiled;           /* by Inductor: what it holds beyond eager is held */
     bool one_graph;          /* and as one graph: all gradients of a backward stand until it ends */
     bool linear_is_function; /* DeepSpeed has replaced F.linear: zero_linear.c */
+    uint32_t load_ranks;     /* from_pretrained() counts a rank's share of what is planned (module.planned), of all where load_shares_all */
+    bool load_shares_all;
+    bool views_keep_weights; /* it lets go of a gathered weight by `param.data = ..`: a view of it holds what was gathered */
     uint16_t op_over;        /* names the births of a composite instead of the op itself */
 };
 

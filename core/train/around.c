@@ -281,13 +281,13 @@ static uint64_t loading_host(const struct trainer *t, const struct around_questi
     struct hosting h = {.loaded = t->model.reference_dtype};
     uint64_t bytes, shard = shard_bytes(t->step);
 
-    if (s->tuning == TUNING_QLORA) /* quantizers' update_device_map(): each tensor goes to the device as it is read */
+    if (s->tuning == TUNING_QLORA && !step_packs_by_host(t->step)) /* quantizers' update_device_map(): each tensor goes to the device as it is read */
         return 0;
     params_visit(t->model.tree.root, count_host, &h);
     bytes = h.bytes;
     if (s->method == METHOD_ZERO3 && s->zero.zero_init == TRI_TRUE)
         return bytes < shard ? bytes : shard;
-    if ((method_is_fsdp1(s->method) || method_is_fsdp2(s->method)) && s->framework == FRAMEWORK_TRANSFORMERS)
+    if ((method_is_fsdp1(s->method) || method_is_fsdp2(s->method)) && s->fsdp.cpu_ram_efficient_loading == TRI_TRUE)
         return bytes;
     return bytes * q->processes_per_node;
 }

@@ -13,8 +13,8 @@
  *           resuming    weights, then optimizer states, which no second copy stands beside: torch.load() brings them to the device (several ranks) or
  *                       to the host (one GPU), load_state_dict() keeps or copies each.
  *           loading     processes of a node that hold the whole model before it goes to the device: one with FSDP's cpu_ram_efficient_loading, which
- *                       accelerate's files have on, and none but a checkpoint's shard under zero.Init. 0 of quantised weights, which go to the device one
- *                       by one.
+ *                       accelerate launch has on, and none but a checkpoint's shard under zero.Init. 0 of quantised weights that go to the device one by
+ *                       one and stay there.
  *           A deep model's figures lie on a line through two shallow depths, a period of layers apart.
  * Errors    as train_measure(); ERR_FIELD_CONFLICT where the method's evaluation is not modelled (pipelines, tensor parallelism, Colossal-AI, packed rows).
  * Threads   pure.

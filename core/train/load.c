@@ -1,4 +1,5 @@
 /* load.c - the model on the device, and its parameters in the optimizer's groups. */
+#include "models/program.h"
 #include "parallel/ddp/ddp.h"
 #include "torch/autograd.h"
 #include "torch/hooks.h"
@@ -66,9 +67,57 @@ static bool widens_trained(const struct recipe *s)
     return s->llama_factory && freeze_asked(&s->freeze) && (s->method == METHOD_SINGLE || s->method == METHOD_DDP) && precision_autocasts(s->precision);
 }
 
-static bool goes_by_host(const struct step *s)
+bool step_packs_by_host(const struct step *s)
 {
-    return kbit_is_bnb(s->r.quantization) && (method_is_fsdp1(s->r.method) || method_is_fsdp2(s->r.method)) && !s->quirks.bnb_stays_on_device;
+    const struct recipe *r = &s->r;
+    bool fsdp = method_is_fsdp1(r->method) || method_is_fsdp2(r->method), told = r->framework == FRAMEWORK_TRANSFORMERS;
+
+    if (!kbit_is_bnb(r->quantization) || s->quirks.bnb_stays_on_device)
+        return false;
+    return fsdp ? r->fsdp.cpu_ram_efficient_loading == TRI_TRUE : r->method == METHOD_ZERO3 && told;
+}
+
+static void cast_to_compute(void *context, struct module *m, struct param *p)
+{
+    (void)m;
+    wrapping_cast(context, p);
+}
+
+static void declare_compute(void *context, struct module *m, struct param *p)
+{
+    const struct wrapping *w = context;
+
+    (void)m;
+    if (!p->value && dtype_is_float(p->dtype))
+        p->dtype = w->o->compute;
+}
+
+/* The engine casts the module, then moves it. */
+static void move_to_engine(struct wrapping *w)
+{
+    params_visit(w->tree->root, cast_to_compute, w);
+    params_visit(w->tree->root, declare_compute, w);
+    kbit_move_rest(w->r, w->tree);
+}
+
+static void place_by_host(struct wrapping *w)
+{
+    const struct trainer *t = w->of;
+    const struct recipe *s = &t->step->r;
+    bool zero3 = s->method == METHOD_ZERO3, rest = !zero3 && t->step->quirks.fsdp_rest_on_host;
+
+    kbit_load_by_host(w->r, w->tree, rest);
+    kbit_cast_on_host(w->tree, s->prepare_kbit == KBIT_PREPARE_TRL ? KBIT_CASTS_BACK : s->prepare_kbit ? KBIT_CASTS_UP : KBIT_CASTS_NONE);
+    if (rest)
+        return;
+    if (s->prepare_kbit)
+        kbit_prepare_weights(w->r, w->tree);
+    if (w->o->adapters)
+        lora_materialise(w->r, w->tree, NULL);
+    if (s->prepare_kbit == KBIT_PREPARE_TRL)
+        kbit_cast_back(w->r, w->tree);
+    if (zero3)
+        move_to_engine(w);
 }
 
 static void place(struct wrapping *w)
@@ -78,8 +127,8 @@ static void place(struct wrapping *w)
 
     bool bnb = kbit_is_bnb(s->quantization); /* prepare_model_for_kbit_training() casts nothing of GPTQ's */
 
-    if (goes_by_host(t->step)) {
-        kbit_load_by_host(w->r, w->tree, s->prepare_kbit == KBIT_PREPARE_TRL ? KBIT_CASTS_BACK : s->prepare_kbit ? KBIT_CASTS_UP : KBIT_CASTS_NONE);
+    if (step_packs_by_host(t->step)) {
+        place_by_host(w);
         return;
     }
     if (kbit_is_loaded(s->quantization))
@@ -316,6 +365,19 @@ static void step_of_one(void *of, val leaf)
             }
 }
 
+/* What from_pretrained() thinks a rank will have, of weights that it brings to the device. */
+static void tell_shares(struct trainer *t)
+{
+    const struct step *s = t->step;
+    uint32_t ranks = s->r.data_parallel * s->r.tensor_parallel * s->r.pipeline_parallel;
+    int counts = s->quirks.load_counts_shares;
+
+    if (!kbit_is_loaded(s->r.quantization) || ranks < 2 || counts == LOAD_COUNTS_WHOLE)
+        return;
+    t->run.load_ranks = ranks;
+    t->run.load_shares_all = !program_tell_plan(&t->model) && counts == LOAD_COUNTS_ALL_SHARED;
+}
+
 void trainer_load(struct trainer *t)
 {
     struct run *r = &t->run;
@@ -335,6 +397,7 @@ void trainer_load(struct trainer *t)
     t->parallel.inputs_want_grad = t->model.embeddings_require_grad;
     t->parallel.counts_items = t->model.counts_items && t->step->quirks.loss_over_ranks; /* a number until then */
     params_visit(t->model.tree.root, tell_group, t);
+    tell_shares(t);
     w.layers = module_list(&t->model.tree);
     if (!make_room(t, &w)) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the optimizer's states");

@@ -12,7 +12,7 @@
 
 bool train_loads_as_played(const struct step *step)
 {
-    return kbit_is_bnb(step->r.quantization) && (step->r.method != METHOD_ZERO3 || step->quirks.bnb_stays_on_device);
+    return kbit_is_bnb(step->r.quantization);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- one run */

@@ -179,6 +179,7 @@ struct recipe {
         enum fsdp_wrap wrap;
         enum fsdp_prefetch backward_prefetch;
         enum tri forward_prefetch, use_orig_params, limit_all_gathers, autocast;
+        enum tri cpu_ram_efficient_loading; /* the launcher's: from_pretrained() keeps the model on the host, of one process a node */
         enum half_or_full { REDUCE_UNSET, REDUCE_FP32, REDUCE_BF16 } reduce_dtype;
     } fsdp;
     struct zero_recipe {        /* ELEMS_UNSET: left out */
@@ -226,6 +227,9 @@ struct batch_shape {
     uint32_t sequences;
 };
 struct batch_shape train_batch_shape(const struct recipe *r);
+
+/* Whether 4-bit weights wait on the host from when they are packed until a method cuts them. */
+bool step_packs_by_host(const struct step *s);
 
 /* Whether the loop reads sync_each_batch: some releases of the Trainer do not, whatever they are told. */
 bool train_reads_sync(const struct recipe *r);

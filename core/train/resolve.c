@@ -631,6 +631,8 @@ static void resolve_fsdp(struct recipe *r, const struct resolving *c)
     tri_default(&f->forward_prefetch, false);
     tri_default(&f->use_orig_params, true);
     tri_default(&f->limit_all_gathers, true);
+    /* accelerate 1.15.0 and 0.29.3 commands/launch.py --fsdp_cpu_ram_efficient_loading; a script of one's own has nobody tell from_pretrained() */
+    tri_default(&f->cpu_ram_efficient_loading, r->framework == FRAMEWORK_TRANSFORMERS);
     tri_default(&f->autocast,
                 !method_is_fsdp2(r->method) || !precision_is_mixed(r->precision)); /* fully_shard's own policy computes in half */
 }

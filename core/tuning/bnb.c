@@ -96,10 +96,29 @@ val bnb_unpacked_first(struct run *r, struct module *m)
     return weight;
 }
 
+/* ctx.tensors = (None, B) of one MatMul4Bit, B a view of the packed weight: an attribute, which lives as long as the node */
+struct holding {
+    struct function function;
+    struct bnb_linear *linear;
+    struct holding *next; /* of those that nobody uses */
+    val weight;
+};
+
+static void let_go(struct run *r, void *of)
+{
+    struct holding *h = of;
+
+    value_unref(r, h->weight);
+    h->weight = 0;
+    h->next = h->linear->idle_4bit;
+    h->linear->idle_4bit = h;
+}
+
 /* MatMul4Bit.backward: grad_output @ dequantize_4bit(B, state).to(grad_output.dtype) */
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
-    const struct bnb_linear *l = of;
+    const struct holding *h = of;
+    const struct bnb_linear *l = h->linear;
     val weight;
 
     (void)saved;
@@ -120,19 +139,37 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     value_unref(r, weight);
 }
 
+static struct holding *holding(struct run *r, struct bnb_linear *l)
+{
+    struct holding *h = l->idle_4bit;
+
+    if (h)
+        l->idle_4bit = h->next;
+    else
+        h = run_room(r, sizeof *h, 1);
+    if (h)
+        *h = (struct holding){.linear = l, .function = {.backward = backward, .release = let_go, .of = h}};
+    return h;
+}
+
 /* bnb.matmul_4bit(): a function of its own where x wants a gradient */
-static val matmul_4bit(struct run *r, struct bnb_linear *l, val x, val bias)
+static val matmul_4bit(struct run *r, struct bnb_linear *l, const struct param *weight, val x, val bias)
 {
     const val in[2] = {x, bias};
     bool grad_enabled = r->grad_enabled;
+    struct holding *h = holding(r, l);
     uint32_t node;
     val out;
 
-    l->function.backward = backward;
-    l->function.of = l;
+    if (!h)
+        return 0;
     l->of_input = wants_grad(r, x);
     l->of_bias = bias && wants_grad(r, bias);
-    node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &l->function);
+    node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &h->function);
+    if (!node)
+        let_go(r, h);
+    else if (l->of_input && r->views_keep_weights)
+        h->weight = owned(r, value_alias(r, weight->value));
     r->grad_enabled = false;
     out = gemm_4bit(r, l, x, bias);
     r->grad_enabled = grad_enabled;
@@ -145,7 +182,6 @@ static val matmul_4bit(struct run *r, struct bnb_linear *l, val x, val bias)
 val bnb_bias(struct run *r, struct module *m, enum dtype dtype)
 {
     struct param *p = m->bias;
-    val old;
 
     if (!p)
         return 0;
@@ -157,10 +193,8 @@ val bnb_bias(struct run *r, struct module *m, enum dtype dtype)
                  "modelled: none");
         return 0;
     }
-    old = p->value;
-    p->value = owned(r, cast_copy(r, old, dtype));
+    set_data(r, p->value, cast_copy(r, p->value, dtype)); /* it may be a view that FSDP owns */
     mark_block(r, p->value, MARK_PARAMETER);
-    value_unref(r, old);
     return p->value;
 }
 
@@ -183,7 +217,7 @@ val bnb_forward(struct run *r, struct module *m, val x)
         bias = local(r, to_dtype(r, bias, l->compute));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    out = matmul_4bit(r, l, x, bias ? bias : bnb_bias(r, m, l->compute));
+    out = matmul_4bit(r, l, m->weight, x, bias ? bias : bnb_bias(r, m, l->compute));
     return frame_leave(r, f, run_dead(r) ? 0 : to_dtype(r, out, dtype));
 }
 

@@ -10,6 +10,7 @@
 enum { BNB_BLOCK = 64, BNB_NESTED_BLOCK = 256, BNB_CODE = 16, BNB_NESTED_CODE = 256 };
 
 struct bnb_context;
+struct holding;
 
 /* Params4bit with its QuantState, or Int8Params; int8: absmax are the largest values of rows */
 struct bnb_linear {
@@ -19,7 +20,7 @@ struct bnb_linear {
     enum dtype compute, dtype;     /* dtype: of the weight before */
     val absmax, code, offset, nested_absmax, nested_code;
     struct bnb_context *idle; /* int8: of nodes that have ended */
-    struct function function; /* of every MatMul4Bit of it: nothing is saved */
+    struct holding *idle_4bit; /* 4 bits: the same */
 };
 
 val bnb_forward(struct run *r, struct module *m, val x);

@@ -134,20 +134,35 @@ static void load_rest(struct run *r, struct module *m)
         load_rest(r, c);
 }
 
+uint64_t kbit_share(const struct run *r, const struct module *m, uint64_t bytes)
+{
+    bool shared = r->load_ranks > 1 && (m->planned || r->load_shares_all);
+
+    return shared ? bytes / r->load_ranks : bytes;
+}
+
+struct warming {
+    const struct run *r;
+    uint64_t bytes;
+};
+
 static void add_bytes(void *context, struct module *m, struct param *p)
 {
-    uint64_t *bytes = context, n = (uint64_t)param_numel(p);
+    struct warming *w = context;
+    uint64_t n = (uint64_t)param_numel(p);
 
     if (!p->late && !p->tied)
-        *bytes += bnb_is_int8(m) && p == m->weight ? n : n * dtype_bytes(p->dtype);
+        w->bytes += kbit_share(w->r, m, bnb_is_int8(m) && p == m->weight ? n : n * dtype_bytes(p->dtype));
 }
 
 /* caching_allocator_warmup(): one block as large as the model, so that the allocator need not ask for many */
 static void warm_up(struct run *r, const struct tree *t)
 {
-    uint64_t bytes = 0, spared = (uint64_t)12 << 30;
+    struct warming w = {.r = r};
+    uint64_t bytes, spared = (uint64_t)12 << 30;
 
-    params_visit(t->root, add_bytes, &bytes);
+    params_visit(t->root, add_bytes, &w);
+    bytes = w.bytes;
     spared /= 10; /* 1.2 GiB */
     if (r->device.usable_bytes > spared && bytes > r->device.usable_bytes - spared)
         bytes = r->device.usable_bytes - spared;
@@ -161,7 +176,7 @@ void kbit_load(struct run *r, struct tree *t)
     if (r->q->bnb_loads_by_name) {
         warm_up(r, t);
         load_sorted(r, t->root, &map);
-    } else if (!kbit_load_shards(r, t, false, &map)) {
+    } else if (!kbit_load_shards(r, t, KBIT_ON_DEVICE, &map)) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
         return;
     }
@@ -192,10 +207,19 @@ static void cast_half(void *context, struct module *m, struct param *p)
         cast_param(r, p, DTYPE_FP32);
 }
 
+/* Whoever shares a parameter. */
+static void share(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    if (p->tied)
+        p->value = p->tied->value;
+}
+
 void kbit_prepare_weights(struct run *r, struct tree *t)
 {
     params_visit(t->root, cast_half, r);
-    load_rest(r, t->root); /* whoever shares a parameter */
+    params_visit(t->root, share, NULL);
     if (r->q->kbit_empties_cache)
         empty_cache(r);
 }
@@ -234,17 +258,43 @@ static void cast_on_host(void *context, struct module *m, struct param *p)
     const enum kbit_casts *casts = context;
     bool half = p->dtype == DTYPE_BF16 || p->dtype == DTYPE_FP16;
 
-    if (!half || p->late || bnb_packs(p))
+    if (!half || p->value || p->late || bnb_packs(p))
         return;
     p->dtype = *casts == KBIT_CASTS_BACK && is_cast_back(m) ? DTYPE_BF16 : DTYPE_FP32;
 }
 
-void kbit_load_by_host(struct run *r, struct tree *t, enum kbit_casts casts)
+void kbit_cast_on_host(struct tree *t, enum kbit_casts casts)
+{
+    if (casts)
+        params_visit(t->root, cast_on_host, &casts);
+}
+
+static void move_module(struct run *r, struct module *m)
+{
+    for (struct module *c = m->first; c; c = c->next)
+        move_module(r, c);
+    for (int buffers = 0; buffers < 2; buffers++)
+        for (struct param *p = m->params; p; p = p->next)
+            if (p->buffer == (buffers == 1) && !p->value && !p->tied && !run_dead(r)) {
+                run_owner(r, p->owner);
+                p->value = owned(r, value_empty(r, OP_TO_COPY, p->dtype, p->ndim, p->size));
+                run_owner(r, NULL);
+                mark_block(r, p->value, p->buffer ? MARK_BUFFER : MARK_PARAMETER);
+            }
+}
+
+void kbit_move_rest(struct run *r, struct tree *t)
+{
+    move_module(r, t->root);
+    params_visit(t->root, share, NULL);
+}
+
+void kbit_load_by_host(struct run *r, struct tree *t, bool rest_on_host)
 {
     val map = 0;
 
-    if (!kbit_load_shards(r, t, true, &map))
+    if (!kbit_load_shards(r, t, rest_on_host ? KBIT_ON_HOST : KBIT_REST_ON_DEVICE, &map))
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
-    else if (casts)
-        params_visit(t->root, cast_on_host, &casts);
+    else
+        params_visit(t->root, share, NULL);
 }

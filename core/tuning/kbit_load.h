@@ -12,15 +12,20 @@
 #include "torch/module.h"
 
 void kbit_load(struct run *r, struct tree *t);
-/* Under FSDP with cpu_ram_efficient_loading, before transformers 5: packed on the device and back to the host, whence units come with what they hold in fp32
- * after prepare_model_for_kbit_training(), and in half again after TRL. Of the weights only their statistics stay. */
+/* Before transformers 5, under FSDP with cpu_ram_efficient_loading and under ZeRO-3: packed on the device and back to the host; of the weights only their
+ * statistics stay. What is not packed stays on the host as well, or on the device. */
+void kbit_load_by_host(struct run *r, struct tree *t, bool rest_on_host);
+/* What prepare_model_for_kbit_training() and TRL make of what waits on the host: it comes in fp32, or in half again. */
 enum kbit_casts { KBIT_CASTS_NONE, KBIT_CASTS_UP, KBIT_CASTS_BACK };
-void kbit_load_by_host(struct run *r, struct tree *t, enum kbit_casts casts);
+void kbit_cast_on_host(struct tree *t, enum kbit_casts casts);
+void kbit_move_rest(struct run *r, struct tree *t); /* model.to(device) of what waits on the host, adapters too */
 void kbit_prepare_weights(struct run *r, struct tree *t);   /* after kbit_load() */
 void kbit_cast_back(struct run *r, struct tree *t); /* after adapters: embedding and head to half */
 
 val kbit_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
 void kbit_place(struct run *r, enum op op, struct param *p);                              /* the same of p, as its value */
-bool kbit_load_shards(struct run *r, struct tree *t, bool by_host, val *map); /* kbit_shards.c: all but buffers and ties; false: no room */
+uint64_t kbit_share(const struct run *r, const struct module *m, uint64_t bytes); /* of a parameter's bytes, what is counted ahead of loading */
+enum kbit_home { KBIT_ON_DEVICE, KBIT_REST_ON_DEVICE, KBIT_ON_HOST }; /* where what was loaded waits; REST: what is not packed */
+bool kbit_load_shards(struct run *r, struct tree *t, enum kbit_home home, val *map); /* kbit_shards.c: all but buffers and ties; false: no room */
 
 #endif

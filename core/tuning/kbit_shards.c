@@ -32,6 +32,7 @@ struct checkpoint {
     uint64_t file_bytes; /* of the last one */
     enum dtype dtype;
     struct tree *tree;
+    enum kbit_home home;
     bool copies_linears; /* quantizer_hqq.py check_quantized_param(): whatever is a linear, also what it leaves alone */
     bool failed;
 };
@@ -138,6 +139,7 @@ static void load_one(struct run *r, const struct checkpoint *c, struct param *p,
 }
 
 struct warming {
+    const struct run *r;
     uint64_t bytes;
     enum dtype dtype; /* of what is packed, before */
     bool tied_too;
@@ -148,15 +150,14 @@ static void add_bytes(void *context, struct module *m, struct param *p)
     struct warming *w = context;
     const struct param *of = p->tied ? p->tied : p;
 
-    (void)m;
     if (!p->late && (!p->tied || w->tied_too))
-        w->bytes += elems_of(of) * dtype_bytes(bnb_packs(of) ? w->dtype : of->dtype);
+        w->bytes += kbit_share(w->r, m, elems_of(of) * dtype_bytes(bnb_packs(of) ? w->dtype : of->dtype));
 }
 
 /* caching_allocator_warmup(): half of the model as it would be unquantised, in one block; 4.50 takes all of it */
 static void warm_up(struct run *r, const struct tree *t)
 {
-    struct warming w = {.dtype = t->dtype, .tied_too = r->q->load_takes_ahead != LOAD_TAKES_UNTIED};
+    struct warming w = {.r = r, .dtype = t->dtype, .tied_too = r->q->load_takes_ahead != LOAD_TAKES_UNTIED};
     uint64_t most = r->device.usable_bytes;
 
     if (!r->q->load_takes_ahead)
@@ -248,19 +249,30 @@ static bool dispatch(struct run *r, struct tree *t)
     return true;
 }
 
-/* cpu_ram_efficient_loading: what is packed goes to the host at once, what is not stays there. */
+/* What is packed goes to the host at once, what is not may stay there, whatever was brought to the device to be looked at. */
 static void load_by_host(struct run *r, const struct checkpoint *c, struct param *p, val *map, val *last)
 {
-    if (!quantiser_that_packs(p))
+    bool of_4bit = bnb_is_quantised(p->owner) && (bnb_packs(p) || p == p->owner->bias);
+
+    if (!of_4bit && c->home == KBIT_REST_ON_DEVICE) {
+        load_one(r, c, p, map, last);
         return;
-    load_one(r, c, p, map, last);
-    value_unref(r, p->value);
-    p->value = 0;
+    }
+    if (bnb_packs(p)) {
+        load_one(r, c, p, map, last);
+        value_unref(r, p->value);
+        p->value = 0;
+    } else if (r->q->load_keeps_last && !run_dead(r)) {
+        val seen = owned(r, value_empty(r, OP_TO_COPY, c->dtype, 1, (const int64_t[]){(int64_t)elems_of(p)}));
+
+        value_unref(r, *last);
+        *last = seen;
+    }
 }
 
-bool kbit_load_shards(struct run *r, struct tree *t, bool by_host, val *map)
+bool kbit_load_shards(struct run *r, struct tree *t, enum kbit_home home, val *map)
 {
-    struct checkpoint c = {.dtype = t->dtype, .tree = t, .copies_linears = copies_linears(t)};
+    struct checkpoint c = {.dtype = t->dtype, .tree = t, .copies_linears = copies_linears(t), .home = home};
     val last = 0;
     uint32_t n = 0;
 
@@ -279,8 +291,8 @@ bool kbit_load_shards(struct run *r, struct tree *t, bool by_host, val *map)
             value_unref(r, last);
             last = 0;
         }
-        (by_host ? load_by_host : load_one)(r, &c, c.at[i].param, map, &last);
+        (home ? load_by_host : load_one)(r, &c, c.at[i].param, map, &last);
     }
     value_unref(r, last);
-    return by_host || dispatch(r, t);
+    return home || dispatch(r, t);
 }

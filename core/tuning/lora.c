@@ -447,8 +447,11 @@ static void materialise_linear(struct run *r, const struct tree *t, const struct
     const struct quantiser *q = quantiser_of(l->base);
     bool integers = bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
     bool in_fp32 = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || (q && q->adapters_in_fp32);
+    const struct param *base = l->base->weight;
     enum dtype made = in_fp32 ? DTYPE_FP32 : q ? t->dtype : dtype_of_base(r, t, l->base->weight);
 
+    if (base && bnb_is_quantised(l->base) && !base->value) /* it waits on the host, and they with it */
+        return;
     give_birth(r, l->a->weight, made, pass);
     give_birth(r, l->b->weight, made, pass);
     if (l->magnitude && !pass)

@@ -172,24 +172,32 @@ END_TEST
 /* 38 GiB of 4-bit weights on a card of 24: transformers 5 has all of them on each GPU before FSDP cuts them, 4 has them on the host (both seen with
  * AutoModelForCausalLM.from_pretrained() under ACCELERATE_USE_FSDP and FSDP_CPU_RAM_EFFICIENT_LOADING). */
 static const struct {
-    const char *method, *transformers, *expandable;
+    const char *method, *stack, *expandable, *efficient, *offload;
     bool fits;
+    int gpus;
 } loads[] = {
-    {"fsdp2", "4.53.3", "false", true}, {"fsdp", "4.53.3", "false", true}, {"fsdp2", "5.23", "false", false},
-    {"fsdp", "5.23", "false", false},   {"fsdp2", "5.23", "true", false},
+    {"fsdp2", "\"transformers\":\"4.53.3\",\"torch\":\"2.8\"", "false", "true", "optimizer+params", true, 2},
+    {"fsdp", "\"transformers\":\"4.53.3\"", "false", "true", "optimizer+params", true, 2},
+    {"fsdp", "\"transformers\":\"4.53.3\"", "false", "false", "optimizer+params", false, 2},
+    {"fsdp2", "\"transformers\":\"5.23\"", "false", "true", "optimizer+params", false, 2},
+    {"fsdp", "\"transformers\":\"5.23\"", "false", "true", "optimizer+params", false, 2},
+    {"fsdp2", "\"transformers\":\"5.23\"", "true", "true", "optimizer+params", false, 2},
+    {"zero3", "\"transformers\":\"4.53.3\"", "false", "", "none", false, 8}, /* back on the host, and whole on each GPU before it is shared out */
 };
 
 START_TEST(four_bits_have_to_be_loaded)
 {
-    char body[640];
+    char body[720], fsdp[80] = "";
     struct reply reply;
     const struct json *c;
 
+    if (*loads[_i].efficient)
+        (void)snprintf(fsdp, sizeof fsdp, ",\"fsdp\":{\"cpu_ram_efficient_loading\":%s}", loads[_i].efficient);
     (void)snprintf(body, sizeof body,
-                   "{\"model\":\"meta-llama/Meta-Llama-3-70B\",\"cluster\":{\"gpu\":\"RTX 3090\",\"gpus_per_node\":2},\"training\":{\"tuning\":\"qlora\","
-                   "\"methods\":\"%s\",\"offload\":\"optimizer+params\",\"gradient_checkpointing\":true,\"micro_batch_size\":1,\"seq_len\":512},"
-                   "\"stack\":{\"transformers\":\"%s\"},\"allocator\":{\"expandable_segments\":%s}}",
-                   loads[_i].method, loads[_i].transformers, loads[_i].expandable);
+                   "{\"model\":\"meta-llama/Meta-Llama-3-70B\",\"cluster\":{\"gpu\":\"RTX 3090\",\"gpus_per_node\":%d},\"training\":{\"tuning\":\"qlora\","
+                   "\"methods\":\"%s\",\"offload\":\"%s\",\"gradient_checkpointing\":true,\"micro_batch_size\":1,\"seq_len\":512%s},"
+                   "\"stack\":{%s},\"allocator\":{\"expandable_segments\":%s}}",
+                   loads[_i].gpus, loads[_i].method, loads[_i].offload, fsdp, loads[_i].stack, loads[_i].expandable);
     reply = ask(body);
     ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));
     c = json_first(reply_at(&reply, "candidates"));

@@ -119,12 +119,16 @@ static void check_dtypes(const struct search *s)
     for (uint32_t i = 0; i < s->u->n_params; i++) {
         const struct param *p = s->u->params[i].declared;
 
-        if (!p->requires_grad)
+        if (!p->requires_grad && s->f->r->q->fsdp2_mixes_frozen)
             continue;
-        if (first && p->dtype != first->dtype)
+        if (first && p->dtype != first->dtype && s->f->r->q->fsdp2_mixes_frozen)
             run_fail(s->f->r, ERR_FIELD_CONFLICT, "/training/precision",
                      "fully_shard raises \"FSDP expects uniform original parameter dtype\": this model trains parameters of two dtypes in one unit. Weights "
                      "in fp32 (bf16-mixed)");
+        else if (first && p->dtype != first->dtype)
+            run_fail(s->f->r, ERR_FIELD_CONFLICT, "/training/precision",
+                     "fully_shard before torch 2.8 raises \"FSDP expects uniform original parameter dtype\", of frozen parameters too: adapters and their "
+                     "base in one dtype (training.lora.dtype), prepare_kbit none, or torch 2.8");
         first = first ? first : p;
     }
 }

@@ -190,6 +190,7 @@ static struct zero3 *begin(struct wrapping *w)
     if (run_dead(r) || !zero3_index_values(z))
         return NULL;
     zero3_index_modules(z, w->tree);
+    r->views_keep_weights = true;
     r->linear_is_function = r->q->zero3_wraps_linears || w->o->zero.zero_init;
     partition(z);
     zero3_hook(z, w->tree);

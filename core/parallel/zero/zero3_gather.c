@@ -230,10 +230,24 @@ void zero3_free(struct zero3 *z, struct zero3_param *p)
     z->available_elems -= p->elems;
 }
 
+/* _allgather_params of one: what came from all ranks is copied into a tensor of the parameter's shape. */
+static void gather_and_copy(struct zero3 *z, struct zero3_param *p)
+{
+    val flat = of_elems(z, OP_EMPTY, p->shard_elems * z->ranks), data = whole(z, p, OP_EMPTY);
+
+    mark_block(z->r, data, MARK_COMMUNICATION);
+    set_data(z->r, p->value, data);
+    work_add(z->r, OP_TO_COPY, 0, 2 * bytes_of(z, p->elems), z->ranks);
+    value_unref(z->r, flat);
+}
+
 /* Param.all_gather(), on the current stream: into a buffer of its own, with one rank too */
 static void gather_now(struct zero3 *z, struct zero3_param *p)
 {
-    gather_one(z, p);
+    if (z->r->q->zero3_gathers_in_place)
+        gather_one(z, p);
+    else
+        gather_and_copy(z, p);
     if (z->ranks > 1)
         work_wait(z->r, sends(z, p->shard_elems, STREAM_GATHER, true));
     p->status = ZERO3_AVAILABLE;
