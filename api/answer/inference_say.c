@@ -1,6 +1,35 @@
 /* Workload inference: its summary, and what it assumes. */
 #include "api/answer/inference.h"
 
+static char ascii_upper(char c)
+{
+    return (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+}
+
+static const char *verdict_of(const struct inference_candidate *c, bool vllm)
+{
+    if (c->fits)
+        return c->tight ? "Fits tightly: " : "Fits: ";
+    if (!vllm || c->start == START_SURE)
+        return "Does not fit: ";
+    return c->start == START_MAYBE ? "May not start: " : "Does not start: ";
+}
+
+/* ", needs 40.0 of ": of vLLM, which takes its share of the GPU whatever there is, what stands in it. */
+static void say_room(struct buf *out, const struct inference_candidate *c, bool vllm)
+{
+    if (vllm && c->start != START_SURE) {
+        buf_str(out, ", ");
+        say_gib(out, (double)c->vllm.weights_bytes);
+        buf_str(out, " GiB of weights where vLLM takes ");
+        say_gib(out, (double)c->vllm.requested_bytes);
+    } else {
+        buf_str(out, c->fits ? ", " : vllm ? ", takes " : ", needs ");
+        say_gib(out, (double)c->device_bytes);
+    }
+    buf_str(out, " of ");
+}
+
 void inference_say(struct buf *out, const struct inferring *i)
 {
     const struct inference_candidate *c = i->answer.candidates;
@@ -12,7 +41,7 @@ void inference_say(struct buf *out, const struct inferring *i)
         buf_char(out, '.');
         return;
     }
-    buf_str(out, !c->fits ? "Does not fit: " : c->tight ? "Fits tightly: " : "Fits: ");
+    buf_str(out, verdict_of(c, q->engine == ENGINE_VLLM));
     buf_str(out, c->weights->name);
     buf_str(out, " weights, batch ");
     say_number(out, q->batch_size);
@@ -20,9 +49,7 @@ void inference_say(struct buf *out, const struct inferring *i)
     say_number(out, q->new_tokens);
     buf_str(out, " tokens behind a prompt of ");
     say_number(out, q->prompt_tokens);
-    buf_str(out, c->fits ? ", " : ", needs ");
-    say_gib(out, (double)c->device_bytes);
-    buf_str(out, " of ");
+    say_room(out, c, q->engine == ENGINE_VLLM);
     say_gib(out, (double)q->capacity_bytes);
     buf_str(out, " GiB on ");
     if (q->on_host)
@@ -48,8 +75,9 @@ void inference_say(struct buf *out, const struct inferring *i)
     }
     buf_char(out, '.');
     if (!c->fits && q->engine == ENGINE_VLLM && c->reason.detail) {
-        buf_str(out, " For vLLM: ");
-        buf_str(out, c->reason.detail);
+        buf_char(out, ' ');
+        buf_char(out, ascii_upper(c->reason.detail[0]));
+        buf_str(out, c->reason.detail + 1);
         buf_char(out, '.');
     }
     if (c->largest_known && c->max_batch_size && c->fits) {

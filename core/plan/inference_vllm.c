@@ -48,15 +48,18 @@ static void take_bound(const struct inferring *p, struct inference_candidate *c)
 static enum err_code explain_start(struct inferring *p, struct inference_candidate *c)
 {
     uint64_t longest = vllm_longest(&c->vllm, c->vllm.blocks.low ? c->vllm.blocks.low - 1 : 0, c->max_model_len);
+    uint64_t at_most = vllm_longest(&c->vllm, c->vllm.blocks.high ? c->vllm.blocks.high - 1 : 0, c->max_model_len);
     char text[200];
 
-    if (longest)
-        (void)snprintf(text, sizeof text,
-                       "blocks may hold no request of max_model_len %u, and vLLM does not start: --max-model-len %llu does",
+    if (longest && c->start == START_MAYBE)
+        (void)snprintf(text, sizeof text, "what vLLM measures when it starts may leave blocks for %llu of the %u tokens of max_model_len: --max-model-len %llu surely starts",
+                       (unsigned long long)longest, c->max_model_len, (unsigned long long)longest);
+    else if (longest)
+        (void)snprintf(text, sizeof text, "blocks are left for at most %llu of the %u tokens of max_model_len: --max-model-len %llu starts", (unsigned long long)at_most,
                        c->max_model_len, (unsigned long long)longest);
     else
-        (void)snprintf(text, sizeof text, "weights, profile and graphs may leave nothing of gpu_memory_utilization %.4g for blocks",
-                       p->q->utilization);
+        (void)snprintf(text, sizeof text, "weights, profile and graphs %s nothing of gpu_memory_utilization %.4g for blocks",
+                       c->start == START_MAYBE ? "may leave" : "leave", p->q->utilization);
     return inference_reason(p, c, "does-not-fit", text);
 }
 
@@ -76,7 +79,10 @@ static enum err_code judge(struct inferring *p, struct inference_candidate *c)
     uint64_t usable = a->blocks.low ? a->blocks.low - 1 : 0, length = (uint64_t)q->prompt_tokens + q->new_tokens;
     uint64_t held = usable / vllm_blocks_of(a, length);
     bool free = (double)a->requested_bytes <= (double)q->capacity_bytes * (1 - q->margin) - (double)q->device.context_bytes;
-    bool starts = a->blocks.low >= vllm_blocks_of(a, c->max_model_len);
+    uint64_t needed = vllm_blocks_of(a, c->max_model_len);
+    bool starts = a->blocks.low >= needed;
+
+    c->start = starts ? START_SURE : a->blocks.high >= needed ? START_MAYBE : START_NEVER;
 
     c->largest_known = true;
     c->max_batch_size = (uint32_t)(held < a->max_num_seqs ? held : a->max_num_seqs);

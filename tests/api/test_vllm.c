@@ -209,7 +209,28 @@ START_TEST(says_what_it_cannot)
 }
 END_TEST
 
-UNIT_TESTS("api/vllm", unit_rows(is_what_its_logs_print, logged); unit_test(starts_where_it_did); unit_test(low_is_never_above_high);
+/* A range is called one: what may start is not said not to. */
+static const struct {
+    const char *model, *cluster, *inference, *says;
+} starts[] = {
+    {"openai/gpt-oss-120b", "\"gpu\":\"H100\"", "", "May not start: mxfp4 weights, "},
+    {"openai/gpt-oss-120b", "\"gpu\":\"H100\"", "", " surely starts."},
+    {"meta-llama/Meta-Llama-3.1-70B", "\"gpu\":\"A100-80GB\",\"gpus_per_node\":2", "", "Does not start: bf16 weights, "},
+    {"meta-llama/Meta-Llama-3.1-70B", "\"gpu\":\"A100-80GB\",\"gpus_per_node\":2", "", " GiB of weights where vLLM takes "},
+    {"meta-llama/Meta-Llama-3.1-70B", "\"gpu\":\"A100-80GB\"", "", " leave nothing of gpu_memory_utilization "},
+    {LLAMA31, "\"gpu\":\"RTX 4090\"", ",\"max_model_len\":8192,\"batch_size\":500", "Does not fit: bf16 weights, "},
+};
+
+START_TEST(says_whether_it_may_start)
+{
+    struct reply reply = served(starts[_i].model, starts[_i].cluster, starts[_i].inference, "");
+
+    ck_assert_msg(strstr(reply_text(&reply, "summary"), starts[_i].says) != NULL, "%s", reply_text(&reply, "summary"));
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/vllm", unit_rows(says_whether_it_may_start, starts); unit_rows(is_what_its_logs_print, logged); unit_test(starts_where_it_did); unit_test(low_is_never_above_high);
            unit_test(layers_of_two_kinds_are_groups); unit_test(latent_attention_keeps_one_vector);
            unit_rows(states_are_blocks_too, hybrids); unit_test(its_classes_cut_by_themselves);
            unit_rows(says_what_it_cannot, refused);)
