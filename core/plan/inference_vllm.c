@@ -52,11 +52,12 @@ static enum err_code explain_start(struct inferring *p, struct inference_candida
     char text[200];
 
     if (longest && c->start == START_MAYBE)
-        (void)snprintf(text, sizeof text, "what vLLM measures when it starts may leave blocks for %llu of the %u tokens of max_model_len: --max-model-len %llu surely starts",
+        (void)snprintf(text, sizeof text,
+                       "what vLLM measures when it starts may leave blocks for %llu of the %u tokens of max_model_len: --max-model-len %llu surely starts",
                        (unsigned long long)longest, c->max_model_len, (unsigned long long)longest);
     else if (longest)
-        (void)snprintf(text, sizeof text, "blocks are left for at most %llu of the %u tokens of max_model_len: --max-model-len %llu starts", (unsigned long long)at_most,
-                       c->max_model_len, (unsigned long long)longest);
+        (void)snprintf(text, sizeof text, "blocks are left for at most %llu of the %u tokens of max_model_len: --max-model-len %llu starts",
+                       (unsigned long long)at_most, c->max_model_len, (unsigned long long)longest);
     else
         (void)snprintf(text, sizeof text, "weights, profile and graphs %s nothing of gpu_memory_utilization %.4g for blocks",
                        c->start == START_MAYBE ? "may leave" : "leave", p->q->utilization);
