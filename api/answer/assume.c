@@ -116,6 +116,11 @@ static bool deals_out(const struct plan_candidate *c)
     return c->modelled && method_is_zero_whole(c->step.r.method) && c->step.r.zero.round_robin && c->step.r.data_parallel > ALL_RANKS_PLAYED;
 }
 
+static bool leaves_ranks(const struct plan_candidate *c)
+{
+    return c->modelled && c->memory.ranks_left;
+}
+
 static bool is_torchao(const struct plan_candidate *c)
 {
     return c->modelled && c->step.r.quantization == KBIT_TORCHAO_INT8;
@@ -398,6 +403,9 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
         note(&e->assumptions,
              "round_robin_gradients: of more than %d ranks those are played that the order before dealing out makes likely to need most: another may need more",
              (int)ALL_RANKS_PLAYED);
+    if (any(a, leaves_ranks))
+        note(&e->assumptions, "ranks whose shares cut the gradients otherwise: where playing each is more work than one question has, the one is played "
+                              "that is likely to need most (worst_rank): another may need more, by a few tensors of a bucket");
     if (any(a, is_packed_under_fsdp))
         note(&e->assumptions, q->bnb_stays_on_device
                  ? "4-bit weights under FSDP: transformers from 5.0 on loads all of them onto each GPU, cpu_ram_efficient_loading or not; then units are cut"

@@ -325,10 +325,17 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     return rc ? rc : measure_run(&run, &walk, &play, expandable_segments, false, arena, m, err);
 }
 
+/* What the first rank took since `events`, so often once more, is within the question's work. Where it is not, the others would end the question. */
+static bool affords_others(const struct budget *b, uint64_t events, uint64_t times)
+{
+    return !b || (b->events - events) * times <= b->limit_events - b->events;
+}
+
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
                             const struct timekeeper *keeper, struct arena *arena, struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
+    uint64_t events = arena->budget ? arena->budget->events : 0;
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
@@ -340,6 +347,10 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
         if (!rc)
             ranks_take_higher(ret, &m, !i);
         arena_rewind(arena, train_play_kept(arena, mark));
+        if (!rc && !i && !affords_others(arena->budget, events, all.n - 1)) {
+            ret->ranks_left = all.n - 1;
+            break;
+        }
     }
     return rc;
 }
@@ -434,12 +445,26 @@ static void take_worse(struct fit *worst, const struct fit *fit, bool first)
         ranks_take_higher(&worst->memory, &fit->memory, first);
 }
 
+/* The ranks behind the first, where playing them would end the question: what is only asked whether it fits is measured later too, all ranks again. What was
+ * left once is left whenever it is asked again. */
+static bool leaves_others(const struct fit *fit, const struct fit_question *q, const struct step *first, const struct budget *b, uint64_t events,
+                          uint32_t n)
+{
+    struct play *play = plays_of(q->plays, first->r.micro_batch_size, first->r.rank);
+    bool left = n > 1 && fit->fits && ((play && play->others_left) || !affords_others(b, events, q->measuring == MEASURE_NOTHING ? 2 * n - 1 : n - 1));
+
+    if (left && play)
+        play->others_left = true;
+    return left;
+}
+
 /* It fits where it fits on every rank. */
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, const struct fit_question *q,
                          struct arena *arena, struct fit *ret, struct err *err)
 {
     struct fit worst = {.fits = true, .measured = q->measuring != MEASURE_NOTHING, .roomy = q->measuring == MEASURE_ROOMY};
     struct fit_question of_rank_i = *q;
+    uint64_t events = arena->budget ? arena->budget->events : 0;
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, q->highest_alone, arena, &all, err);
 
@@ -452,6 +477,10 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
         rc = fits_rank(arch, &s, device, &of_rank_i, arena, &fit, err);
         if (!rc)
             take_worse(&worst, &fit, !i);
+        if (!rc && !i && leaves_others(&fit, q, &s, arena->budget, events, all.n)) {
+            worst.memory.ranks_left = all.n - 1;
+            break;
+        }
     }
     if (!rc)
         *ret = worst;

@@ -57,6 +57,7 @@ struct measured {
     uint64_t breakdown_bytes[CATEGORY_COUNT]; /* sums to peak_allocated_bytes */
     enum phase peak_phase;
     uint32_t worst_rank;         /* whose figures these are: where ranks differ, the highest of those that may be; reserved bytes are the highest of any */
+    uint32_t ranks_left;         /* that may be as high and were not played, since that is more work than one question has */
     uint64_t host_bytes, host_bytes_of_all; /* that offload keeps on the host between two steps: of that rank, of all */
     uint64_t max_slack_bytes;    /* largest sum of unsplit remainders at any moment of the replay */
     uint32_t births, deaths;     /* of the whole run */

@@ -22,6 +22,7 @@ struct play {
     uint32_t micro_batch_size, rank;
     bool prompt_known, timed_known;
     bool crossed;
+    bool others_left; /* the ranks behind this one are not played */
     uint64_t loading_bytes, static_bytes, walk_peak_bytes; /* of its live blocks */
     struct played prompt, timed;
 };

@@ -162,6 +162,22 @@ START_TEST(layers_of_several_kinds_are_few_enough)
 }
 END_TEST
 
+/* A loop over 128 experts is 3 million events a rank: of eight the likely one is played, and said to be. */
+START_TEST(plays_one_rank_where_all_are_too_much_work)
+{
+    static const char body[] = "{\"model\":\"Qwen/Qwen3-30B-A3B\"," EIGHT("B200") ",\"stack\":{\"transformers\":\"4.57\"},"
+                               "\"training\":{\"seq_len\":2048,\"methods\":\"zero2\",\"tuning\":\"full\",\"micro_batch_size\":1,"
+                               "\"gradient_checkpointing\":true}}";
+    struct reply reply = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, body);
+
+    ck_assert_int_eq(reply.r.status, 200);
+    ck_assert_msg(strstr(reply.r.body, "\"fits\": true"), "%.300s", reply.r.body);
+    ck_assert_ptr_nonnull(strstr(reply.r.body, "the one is played that is likely to need most (worst_rank)"));
+    reply_done(reply);
+}
+END_TEST
+
 UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions); unit_rows(is_the_same_where_another_request_imported, questions);
            unit_test(has_the_same_room_for_runs); unit_test(says_what_is_beyond_any_memory); unit_test(counts_what_a_deep_graph_takes);
-           unit_test(a_search_that_ends_early_tells_what_fits); unit_rows(layers_of_several_kinds_are_few_enough, of_kinds);)
+           unit_test(a_search_that_ends_early_tells_what_fits); unit_rows(layers_of_several_kinds_are_few_enough, of_kinds);
+           unit_test(plays_one_rank_where_all_are_too_much_work);)
