@@ -4,6 +4,8 @@
 #include "torch/autograd.h"
 #include "torch/work.h"
 
+#include <string.h>
+
 static val *flat_gradient(const struct unit *u)
 {
     return grad_of(u->all->r, u->flat);
@@ -51,7 +53,13 @@ static void use_sharded_gradient_views(struct unit *u, val whole)
     }
 }
 
-/* While gradients are not reduced: an empty gradient is made for each parameter, and pointed at its part of the whole one. */
+/* NO_SHARD's parameters, and a vector that lies within the shard, are as their gradients are. */
+static bool fits_gradient(const struct run *r, const struct param *of, const struct value *p, val whole)
+{
+    return p->dtype == r->values[whole].dtype && p->ndim == of->ndim && !memcmp(p->size, of->size, (size_t)of->ndim * sizeof *of->size);
+}
+
+/* While gradients are not reduced: an empty gradient is made for each parameter that is not as its part of the whole one, and pointed at that. */
 void unit_use_unsharded_gradient_views(struct unit *u)
 {
     struct run *r = u->all->r;
@@ -63,7 +71,7 @@ void unit_use_unsharded_gradient_views(struct unit *u)
 
         if (!g)
             continue;
-        old = *g ? *g : owned(r, value_empty(r, OP_EMPTY, (enum dtype)p->dtype, p->ndim, p->size));
+        old = *g || fits_gradient(r, u->params[i], p, whole) ? *g : owned(r, value_empty(r, OP_EMPTY, (enum dtype)p->dtype, p->ndim, p->size));
         *g = owned(r, value_alias(r, whole));
         r->values[*g].view = true;
         value_unref(r, old);

@@ -91,6 +91,10 @@ static void backward_sums(struct zero_engine *e, val loss, const struct zero_sta
         value_ref(r, part);
     }
     mean = sum_losses(e, part);
+    if (r->q->zero_backward_in_parts) {
+        value_unref(r, mean);
+        mean = 0;
+    }
     optimizer_backward(r, part, s);
     s->epilogue(s->of);
     DIE(r, mean, part);
