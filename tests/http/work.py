@@ -85,7 +85,7 @@ class Work(unittest.TestCase):
                 others = [pool.submit(d.ask, "POST", "/estimate", deep(i), timeout=300) for i in (1, 2, 3)]
                 answers |= {f.result()[2] for f in same}
                 self.assertEqual({f.result()[0] for f in others}, {200})
-            if threads == "1":
+            if threads == "1" and not SLOW: # else each may be done before the next has been read
                 self.assertGreater(float(d.metrics()["llmemd_jobs_begun_anew_total"]), 0)
             self.assertEqual(d.stop()[0], 0)
         self.assertEqual(len(answers), 1)
