@@ -27,7 +27,8 @@ static enum err_code try_nearest(struct planning *p, const struct plan_candidate
     return rc;
 }
 
-/* What would fit if the allocator kept its segments together: of those whose live blocks fit, the first. */
+/* What would fit if the allocator kept its segments together: of those whose live blocks fit, the first. ROCm's allocator learnt it late and by its own release
+ * (pytorch/pytorch pull requests 177974, 179930; issue 192259 hangs): nobody is sent there. */
 static enum err_code try_expandable(struct planning *p, const struct plan_candidate *first)
 {
     enum err_code rc = ERR_OK;
@@ -38,7 +39,7 @@ static enum err_code try_expandable(struct planning *p, const struct plan_candid
         struct plan_nearest change = candidate_difference(first, c);
         struct trial t;
 
-        if (!c->modelled || c->fits || !c->launchable || c->basis != BASIS_REPLAYED)
+        if (!c->modelled || c->fits || !c->launchable || c->basis != BASIS_REPLAYED || !c->step.quirks.has_expandable_segments || p->q->device.untraced)
             continue;
         t = trial_of(p, c);
         t.q.expandable_segments = change.expandable_segments = true;
