@@ -133,7 +133,8 @@ static bool is_of_others(const char *name)
                                          "checkpoints_forward_alone" /* hooks see it */, "checkpoints_every_n" /* refused before a walk */, "bnb_", "hqq_",
                                          "trainer_widens_embeddings",
                                          "masking_is_a_class" /* gpt_oss */, "generate_", "mpt_", "cohere_", "generation_in_config" /* no step has it */, "starcoder2_", "olmo2_", "olmo_",
-                                         "nemotron_", "longrope_is_told_length" /* phi3 */, "scores_masked_in_place" /* phi, starcoder2 */, NULL};
+                                         "nemotron_", "longrope_is_told_length" /* phi3 */, "scores_masked_in_place" /* phi, starcoder2 */,
+                                         "load_counts_shares" /* of several ranks over 4 bits */, NULL};
 
     for (int i = 0; others[i]; i++)
         if (strstr(name, others[i]))
