@@ -1,6 +1,8 @@
 /* What was tried and fits, written out: as the parameters that a query takes, and in words. */
 #include "api/answer/estimate.h"
 
+#include "base/ascii.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,8 +195,7 @@ static void say_all(struct buf *out, const struct estimate *e, const struct plan
     if (elsewhere && change.bytes)
         buf_str(&all, " with ");
     say_joined(&all, buf_text(&change));
-    if (block[0] >= 'a' && block[0] <= 'z')
-        block[0] = (char)(block[0] - 'a' + 'A');
+    block[0] = ascii_upper(block[0]);
     buf_str(out, buf_text(&all));
 }
 

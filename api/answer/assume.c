@@ -2,6 +2,7 @@
 #include "api/answer/estimate.h"
 
 #include "parallel/nccl.h"
+#include "parallel/program.h"
 #include "stack/defaults.h"
 #include "tuning/lora.h"
 
@@ -109,11 +110,9 @@ static bool waits_on_host(const struct plan_candidate *c)
     return is_packed_under_fsdp(c) && step_packs_by_host(&c->step);
 }
 
-enum { ALL_RANKS_PLAYED = 8 }; /* zero12_ranks.c */
-
 static bool deals_out(const struct plan_candidate *c)
 {
-    return c->modelled && method_is_zero_whole(c->step.r.method) && c->step.r.zero.round_robin && c->step.r.data_parallel > ALL_RANKS_PLAYED;
+    return c->modelled && method_is_zero_whole(c->step.r.method) && c->step.r.zero.round_robin && c->step.r.data_parallel > ZERO12_RANKS;
 }
 
 static bool leaves_ranks(const struct plan_candidate *c)
@@ -402,7 +401,7 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
     if (any(a, deals_out))
         note(&e->assumptions,
              "round_robin_gradients: of more than %d ranks those are played that the order before dealing out makes likely to need most: another may need more",
-             (int)ALL_RANKS_PLAYED);
+             (int)ZERO12_RANKS);
     if (any(a, leaves_ranks))
         note(&e->assumptions, "ranks whose shares cut the gradients otherwise: where playing each is more work than one question has, the one is played "
                               "that is likely to need most (worst_rank): another may need more, by a few tensors of a bucket");

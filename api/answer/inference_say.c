@@ -1,16 +1,13 @@
 /* Workload inference: its summary, and what it assumes. */
 #include "api/answer/inference.h"
 
-static char ascii_upper(char c)
-{
-    return (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-}
+#include "base/ascii.h"
 
-static const char *verdict_of(const struct inference_candidate *c, bool vllm)
+static const char *verdict_of(const struct inference_candidate *c)
 {
     if (c->fits)
         return c->tight ? "Fits tightly: " : "Fits: ";
-    if (!vllm || c->start == START_SURE)
+    if (c->start == START_SURE)
         return "Does not fit: ";
     return c->start == START_MAYBE ? "May not start: " : "Does not start: ";
 }
@@ -18,7 +15,7 @@ static const char *verdict_of(const struct inference_candidate *c, bool vllm)
 /* ", needs 40.0 of ": of vLLM, which takes its share of the GPU whatever there is, what stands in it. */
 static void say_room(struct buf *out, const struct inference_candidate *c, bool vllm)
 {
-    if (vllm && c->start != START_SURE) {
+    if (c->start != START_SURE) {
         buf_str(out, ", ");
         say_gib(out, (double)c->vllm.weights_bytes);
         buf_str(out, " GiB of weights where vLLM takes ");
@@ -41,7 +38,7 @@ void inference_say(struct buf *out, const struct inferring *i)
         buf_char(out, '.');
         return;
     }
-    buf_str(out, verdict_of(c, q->engine == ENGINE_VLLM));
+    buf_str(out, verdict_of(c));
     buf_str(out, c->weights->name);
     buf_str(out, " weights, batch ");
     say_number(out, q->batch_size);

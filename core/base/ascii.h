@@ -12,6 +12,11 @@ static inline char ascii_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
+static inline char ascii_upper(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
 /* The first n characters of `a` are those of `b`, whatever their case. */
 static inline bool ascii_begins(const char *a, const char *b, size_t n)
 {

@@ -311,7 +311,7 @@ static enum err_code declare_with(const struct program_source *from, const struc
 }
 
 static const char *const layer_names[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_blocks", "depth"};
-enum { LAYER_NAMES = sizeof layer_names / sizeof *layer_names };
+enum { LAYER_NAMES = sizeof layer_names / sizeof *layer_names, OF_FAMILIES = 4 }; /* OF_FAMILIES: that configs of family_rows[] have */
 
 static const char *name_in_file(const struct json *config, uint32_t layers)
 {
@@ -498,12 +498,10 @@ static bool is_word(const char *type)
 /* The member of a config that says how many layers there are; each class knows its own by attribute_map. */
 static const char *layers_name(const struct json *config)
 {
-    static const char *const names[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (json_get(config, names[i]))
-            return names[i];
-    return names[0];
+    for (int i = 0; i < OF_FAMILIES; i++)
+        if (json_get(config, layer_names[i]))
+            return layer_names[i];
+    return layer_names[0];
 }
 
 enum err_code program_attach(const struct program_library *library, const struct json *config, struct arena *arena, struct arch *ret, struct err *err)

@@ -74,6 +74,9 @@ enum err_code program_image(struct arena *arena, const struct image **ret, struc
 }
 
 /* ------------------------------------------------------------------------------------------------------------- config */
+/* `fewer`: whose layers are cut to so many; NULL: as it stands there. */
+static sv from_object(struct script *s, const struct json *v, const struct program_source *fewer, uint32_t layers);
+
 static sv from_json(struct script *s, const struct json *v)
 {
     sv made, item;
@@ -106,17 +109,7 @@ static sv from_json(struct script *s, const struct json *v)
         }
         return made;
     case JSON_OBJECT:
-        made = dict_new(s);
-        json_each (e, v) {
-            sv key = str_new(s, json_name(e), strlen(json_name(e)));
-
-            item = from_json(s, e);
-            if (!sv_ok(key) || !sv_ok(item) || !dict_set(s, made, key, item))
-                return sv_null();
-            sv_drop(s, key);
-            sv_drop(s, item);
-        }
-        return made;
+        return from_object(s, v, NULL, 0);
     default:
         return sv_none();
     }
@@ -149,14 +142,13 @@ static sv of_fewer(struct script *s, const struct program_source *from, const st
     return list;
 }
 
-/* The same of the member that layers_within names. */
-static sv within_of_fewer(struct script *s, const struct program_source *from, const struct json *v, uint32_t layers)
+static sv from_object(struct script *s, const struct json *v, const struct program_source *fewer, uint32_t layers)
 {
-    sv made = dict_new(s), key, item;
+    sv made = dict_new(s);
 
     json_each (e, v) {
-        key = str_new(s, json_name(e), strlen(json_name(e)));
-        item = of_fewer(s, from, e, layers);
+        sv key = str_new(s, json_name(e), strlen(json_name(e))), item = fewer ? of_fewer(s, fewer, e, layers) : from_json(s, e);
+
         if (!sv_ok(key) || !sv_ok(item) || !dict_set(s, made, key, item))
             return sv_null();
         sv_drop(s, key);
@@ -169,7 +161,7 @@ static sv member_of_fewer(struct script *s, const struct program_source *from, c
 {
     if (!from->layers_within)
         return of_fewer(s, from, v, layers);
-    return sets_layers(from, v) && json_type(v) == JSON_OBJECT ? within_of_fewer(s, from, v, layers) : from_json(s, v);
+    return sets_layers(from, v) && json_type(v) == JSON_OBJECT ? from_object(s, v, from, layers) : from_json(s, v);
 }
 
 /* What AutoConfig keeps for itself. */

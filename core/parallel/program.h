@@ -36,6 +36,7 @@ struct fsdp_settings {
 };
 
 /* deepspeed runtime/zero/config.py; elements of the engine's dtype */
+enum { ZERO12_RANKS = 8 }; /* up to so many are played one and all under ZeRO-1 and 2; of more, so many and the owners of the largest tensors */
 enum { ZERO_PREFETCH_ELEMS = 50000000, ZERO_PERSISTENCE_ELEMS = 100000 }; /* its defaults */
 struct zero_settings {
     uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, reuse_elems, sub_group_elems, persistence_elems;

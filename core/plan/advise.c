@@ -281,7 +281,7 @@ enum err_code advise(struct planning *p)
     for (uint32_t i = 0; !rc && i < a->n; i++) {
         struct plan_candidate *c = &a->candidates[i];
 
-        if (!c->reason.code || !is_empty(&c->reason.nearest) || !strcmp(c->reason.code, "budget"))
+        if (!c->reason.code || !is_empty(&c->reason.nearest) || reason_is(&c->reason, ERR_BUDGET))
             continue;
         if (a->any_fits)
             c->reason.nearest = nearest_that_fits(a, c);

@@ -59,7 +59,7 @@ struct inference_question {
     bool asked;              /* they are the request's */
 };
 
-/* Whether vLLM has blocks for one request of max_model_len, of what it measures when it starts: at most and at least. */
+/* Whether vLLM has blocks for one request of max_model_len, of what it measures when it starts: at most and at least. Other engines start. */
 enum start { START_SURE, START_MAYBE, START_NEVER };
 
 struct inference_candidate {
@@ -76,7 +76,7 @@ struct inference_candidate {
     double prefill_s, token_s; /* 0: not known; token_s: the mean of the answer's tokens behind the first */
     struct device_spread *devices; /* where it is spread */
     struct vllm_answer vllm; /* of that engine: in the place of `memory` */
-    enum start start;        /* of that engine */
+    enum start start;
     uint32_t max_model_len;
     double bound_tokens_per_s; /* a roofline: no kernel is slower than memory or its products; 0: not known */
     double tokens_per_s;     /* made, of the whole batch, prompt included in the time */

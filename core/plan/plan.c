@@ -302,7 +302,7 @@ static bool plays_all(const struct plan_question *q)
 static bool any_runs(const struct plan_answer *a)
 {
     for (uint32_t i = 0; i < a->n; i++)
-        if (a->candidates[i].modelled || (a->candidates[i].reason.code && !strcmp(a->candidates[i].reason.code, "budget")))
+        if (a->candidates[i].modelled || reason_is(&a->candidates[i].reason, ERR_BUDGET))
             return true;
     return false;
 }

@@ -29,6 +29,8 @@
 #include "train/measure.h"
 #include "train/recipe.h"
 
+#include <string.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -131,6 +133,11 @@ struct plan_reason {
     unsigned line;
     struct plan_nearest nearest;
 };
+
+static inline bool reason_is(const struct plan_reason *r, enum err_code code)
+{
+    return r->code && !strcmp(r->code, err_slug(code));
+}
 
 enum basis { BASIS_NONE, BASIS_BOUNDED, BASIS_REPLAYED };
 

@@ -7,8 +7,6 @@
 #include "plan/plan.h"
 #include "plan/search.h"
 
-#include <string.h>
-
 struct planning {
     const struct plan_question *q;
     struct arena *keep, *scratch;
@@ -28,11 +26,6 @@ struct planning {
 static inline enum err_code no_room(struct planning *p)
 {
     return err_set(p->err, ERR_NOMEM, "", "no room for the candidates");
-}
-
-static inline bool reason_is(const struct plan_reason *r, enum err_code code)
-{
-    return r->code && !strcmp(r->code, err_slug(code));
 }
 
 /* One step of this question. */

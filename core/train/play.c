@@ -66,36 +66,37 @@ static bool is_of_other_rank(const struct kept *k, const struct play_question *q
 /* Bounds of their own, not what else lies in the arena: what is played anew is counted, and equal questions may be spelled at any length. */
 enum { KEPT_MOST = 24, KEPT_BYTES = 160 << 20, KEPT_ALIGN = 64 };
 
+static struct kept *oldest(const struct arena *arena, uint32_t *ret_n)
+{
+    struct kept *k = arena->kept;
+
+    for (*ret_n = 1; k->next; k = k->next)
+        ++*ret_n;
+    return k;
+}
+
+/* Their place is free where nobody has what is behind them; else they are forgotten alone. */
+static bool let_go_of_kept(struct arena *arena, const unsigned char *end)
+{
+    uint32_t n;
+    bool frees = end == arena->kept_end;
+
+    if (frees)
+        arena_rewind(arena, (unsigned char *)oldest(arena, &n));
+    arena->kept = NULL;
+    return frees;
+}
+
 /* Others of the same question stay, as long as they are few. */
 static void make_room(struct arena *arena, const struct play_question *q)
 {
-    struct kept *k = arena->kept, *first = k;
-    uint32_t n = 1;
+    uint32_t n;
 
-    if (!k)
+    if (!arena->kept)
         return;
-    for (; first->next; first = first->next)
-        n++;
-    if (is_of_other_rank(k, q) && n < KEPT_MOST && arena->kept_end - (unsigned char *)first <= KEPT_BYTES)
+    if (is_of_other_rank(arena->kept, q) && arena->kept_end - (unsigned char *)oldest(arena, &n) <= KEPT_BYTES && n < KEPT_MOST)
         return;
-    if (arena->cur == arena->kept_end)
-        arena_rewind(arena, (unsigned char *)first);
-    arena->kept = NULL;
-}
-
-/* True: nobody has what is behind them, and their place is free. */
-static bool let_go_of_kept(struct arena *arena, unsigned char *end)
-{
-    struct kept *first = arena->kept;
-
-    if (!first || end != arena->kept_end)
-        return false;
-    while (first->next)
-        first = first->next;
-    arena_rewind(arena, (unsigned char *)first);
-    arena->kept = NULL;
-    arena->full = false;
-    return true;
+    (void)let_go_of_kept(arena, arena->cur);
 }
 
 static enum err_code keep_one(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err)
@@ -133,7 +134,11 @@ static enum err_code play_and_keep(const struct play_question *q, struct arena *
     make_room(arena, q);
     begin = arena->cur;
     rc = keep_one(q, arena, ret, err);
-    return rc == ERR_NOMEM && let_go_of_kept(arena, begin) ? keep_one(q, arena, ret, err) : rc;
+    if (rc != ERR_NOMEM || !arena->kept || begin != arena->kept_end)
+        return rc;
+    (void)let_go_of_kept(arena, begin);
+    arena->full = false;
+    return keep_one(q, arena, ret, err);
 }
 
 struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena)

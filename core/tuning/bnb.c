@@ -96,29 +96,34 @@ val bnb_unpacked_first(struct run *r, struct module *m)
     return weight;
 }
 
-/* ctx.tensors = (None, B) of one MatMul4Bit, B a view of the packed weight: an attribute, which lives as long as the node */
-struct holding {
-    struct function function;
-    struct bnb_linear *linear;
-    struct holding *next; /* of those that nobody uses */
-    val weight;
-};
-
-static void let_go(struct run *r, void *of)
+void bnb_context_end(struct run *r, void *context)
 {
-    struct holding *h = of;
+    struct bnb_context *c = context;
 
-    value_unref(r, h->weight);
-    h->weight = 0;
-    h->next = h->linear->idle_4bit;
-    h->linear->idle_4bit = h;
+    value_unref(r, c->kept);
+    c->kept = 0;
+    c->next = c->linear->idle;
+    c->linear->idle = c;
+}
+
+struct bnb_context *bnb_context(struct run *r, struct bnb_linear *l, void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret))
+{
+    struct bnb_context *c = l->idle;
+
+    if (c)
+        l->idle = c->next;
+    else
+        c = run_room(r, sizeof *c, 1);
+    if (c)
+        *c = (struct bnb_context){.linear = l, .function = {.backward = backward, .release = bnb_context_end, .of = c}};
+    return c;
 }
 
 /* MatMul4Bit.backward: grad_output @ dequantize_4bit(B, state).to(grad_output.dtype) */
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
-    const struct holding *h = of;
-    const struct bnb_linear *l = h->linear;
+    const struct bnb_context *c = of;
+    const struct bnb_linear *l = c->linear;
     val weight;
 
     (void)saved;
@@ -139,37 +144,24 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     value_unref(r, weight);
 }
 
-static struct holding *holding(struct run *r, struct bnb_linear *l)
-{
-    struct holding *h = l->idle_4bit;
-
-    if (h)
-        l->idle_4bit = h->next;
-    else
-        h = run_room(r, sizeof *h, 1);
-    if (h)
-        *h = (struct holding){.linear = l, .function = {.backward = backward, .release = let_go, .of = h}};
-    return h;
-}
-
 /* bnb.matmul_4bit(): a function of its own where x wants a gradient */
 static val matmul_4bit(struct run *r, struct bnb_linear *l, const struct param *weight, val x, val bias)
 {
     const val in[2] = {x, bias};
     bool grad_enabled = r->grad_enabled;
-    struct holding *h = holding(r, l);
+    struct bnb_context *c = bnb_context(r, l, backward);
     uint32_t node;
     val out;
 
-    if (!h)
+    if (!c)
         return 0;
     l->of_input = wants_grad(r, x);
     l->of_bias = bias && wants_grad(r, bias);
-    node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &h->function);
+    node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &c->function);
     if (!node)
-        let_go(r, h);
-    else if (l->of_input && r->views_keep_weights)
-        h->weight = owned(r, value_alias(r, weight->value));
+        bnb_context_end(r, c);
+    else if (l->of_input && r->views_keep_weights) /* ctx.tensors = (None, B), B a view of the packed weight */
+        c->kept = owned(r, value_alias(r, weight->value));
     r->grad_enabled = false;
     out = gemm_4bit(r, l, x, bias);
     r->grad_enabled = grad_enabled;

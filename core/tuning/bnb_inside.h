@@ -9,9 +9,6 @@
 
 enum { BNB_BLOCK = 64, BNB_NESTED_BLOCK = 256, BNB_CODE = 16, BNB_NESTED_CODE = 256 };
 
-struct bnb_context;
-struct holding;
-
 /* Params4bit with its QuantState, or Int8Params; int8: absmax are the largest values of rows */
 struct bnb_linear {
     int64_t in, out, blocks;       /* blocks: of BNB_BLOCK elements, each with an absmax */
@@ -19,9 +16,19 @@ struct bnb_linear {
     bool of_input, of_bias;        /* whose gradients backward makes */
     enum dtype compute, dtype;     /* dtype: of the weight before */
     val absmax, code, offset, nested_absmax, nested_code;
-    struct bnb_context *idle; /* int8: of nodes that have ended */
-    struct holding *idle_4bit; /* 4 bits: the same */
+    struct bnb_context *idle;      /* of nodes that have ended */
 };
+
+/* ctx of one MatMul4Bit or MatMul8bitLt: what it has as an attribute lives as long as the node, beside what hooks see. */
+struct bnb_context {
+    struct function function;
+    struct bnb_linear *linear;
+    struct bnb_context *next; /* of those that nobody uses */
+    val kept;                 /* 0: nothing is */
+};
+/* One whose node's backward that is; NULL: no room. */
+struct bnb_context *bnb_context(struct run *r, struct bnb_linear *l, void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret));
+void bnb_context_end(struct run *r, void *context);
 
 val bnb_forward(struct run *r, struct module *m, val x);
 val bnb_forward_int8(struct run *r, struct module *m, val x);

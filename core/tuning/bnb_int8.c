@@ -5,14 +5,6 @@
 #include "tuning/bnb.h"
 #include "tuning/bnb_inside.h"
 
-/* ctx of one MatMul8bitLt: its input lives as long as the node, beside what hooks see */
-struct bnb_context {
-    struct function function;
-    struct bnb_linear *linear;
-    struct bnb_context *next; /* of those that nobody uses */
-    val input;
-};
-
 /* (A.abs() >= threshold).any(), of which the host waits to hear: no */
 static void look_for_outliers(struct run *r, val half)
 {
@@ -87,7 +79,7 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
 {
     struct bnb_context *c = of;
     const struct bnb_linear *l = c->linear;
-    enum dtype dtype = dtype_of(r, c->input);
+    enum dtype dtype = dtype_of(r, c->kept);
     uint64_t n = (uint64_t)(l->in * l->out);
     val weight = owned(r, value_empty(r, OP_TO_COPY, dtype, SHAPE(l->out, l->in)));
     val scale = owned(r, value_empty(r, OP_MUL, DTYPE_FP32, SHAPE(l->out, 1)));
@@ -101,35 +93,12 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     value_unref(r, weight);
 }
 
-static void end(struct run *r, void *of)
-{
-    struct bnb_context *c = of;
-
-    value_unref(r, c->input);
-    c->input = 0;
-    c->next = c->linear->idle;
-    c->linear->idle = c;
-}
-
-static struct bnb_context *context(struct run *r, struct bnb_linear *l)
-{
-    struct bnb_context *c = l->idle;
-
-    if (c)
-        l->idle = c->next;
-    else
-        c = run_room(r, sizeof *c, 1);
-    if (c)
-        *c = (struct bnb_context){.linear = l, .function = {.backward = backward, .release = end, .of = c}};
-    return c;
-}
-
 /* MatMul8bitLt.forward: its input is kept as an attribute, which no hook sees */
 static val matmul_8bit(struct run *r, struct bnb_linear *l, val x, val bias)
 {
     const val in[2] = {x, bias};
     bool grad_enabled = r->grad_enabled;
-    struct bnb_context *c = context(r, l);
+    struct bnb_context *c = bnb_context(r, l, backward);
     int64_t size[MAX_DIMS];
     int n = value_of(r, x)->ndim;
     uint32_t node;
@@ -149,10 +118,10 @@ static val matmul_8bit(struct run *r, struct bnb_linear *l, val x, val bias)
     r->grad_enabled = grad_enabled;
     if (!node) {
         value_unref(r, rows);
-        end(r, c);
+        bnb_context_end(r, c);
         return out;
     }
-    c->input = rows;
+    c->kept = rows;
     function_results(r, node, run_dead(r) ? 0 : 1, &out);
     return out;
 }

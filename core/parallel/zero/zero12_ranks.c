@@ -123,7 +123,6 @@ static void put(struct rank_set *s, uint32_t rank)
 /* The likely one; all up to eight ranks; of more, eight evenly spaced and the owners of the two largest tensors. */
 uint32_t zero12_ranks(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret)
 {
-    enum { LOOKED_AT = 8 };
     struct spans s = {0};
     struct rank_set set = {.max = max, .ret = ret};
     uint32_t n = o->at.data_parallel;
@@ -139,7 +138,7 @@ uint32_t zero12_ranks(const struct parallel_options *o, const struct tree *tree,
         put(&set, first < n ? first : n - 1);
         put(&set, last < n ? last : n - 1);
     }
-    for (uint32_t i = 0; i < LOOKED_AT; i++)
-        put(&set, n > LOOKED_AT ? i * (n - 1) / (LOOKED_AT - 1) : i % n);
+    for (uint32_t i = 0; i < ZERO12_RANKS; i++)
+        put(&set, n > ZERO12_RANKS ? i * (n - 1) / (ZERO12_RANKS - 1) : i % n);
     return set.n;
 }
