@@ -231,8 +231,10 @@ static void say_nothing(struct buf *out, const struct estimate *e)
 static void say_untried(struct buf *out, const struct estimate *e)
 {
     for (uint32_t i = 0; !e->answer.any_fits && i < e->answer.n; i++)
-        if (e->answer.candidates[i].reason.code && !strcmp(e->answer.candidates[i].reason.code, "no-default-targets")) {
-            buf_str(out, " LoRA was not tried: peft has no default modules for this type; name lora.target_modules, like all-linear.");
+        if (reason_is(&e->answer.candidates[i].reason, ERR_NO_TARGETS)) {
+            buf_str(out, e->answer.n_untried || e->answer.n_cut
+                             ? " LoRA was not tried: peft has no default modules for this type; name lora.target_modules, like all-linear."
+                             : " LoRA and QLoRA over all linear layers were tried, as peft has no default modules for this type: neither fits.");
             return;
         }
 }
