@@ -150,6 +150,8 @@ static struct module *node_of(struct script *s, struct tree *t, struct module *p
     if (t->error.code)
         return m;
     o->m = m;
+    m->class_name = cls_name(sv_class(s, module));
+    m->class_module = cls_module(sv_class(s, module));
     o->leaf = o->kind != MODULE_CONTAINER && !(o->kind == MODULE_DROPOUT && o->in_place) && forward_is_native(s, module);
     m->kind = (enum module_kind)o->kind;
     m->in = o->in;

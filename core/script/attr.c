@@ -42,6 +42,11 @@ const char *cls_name(const struct cls *c)
     return c->name->text;
 }
 
+const char *cls_module(const struct cls *c)
+{
+    return c->module ? c->module->text : "";
+}
+
 sv cls_value(struct cls *c)
 {
     return sv_forever(c);

@@ -384,6 +384,7 @@ bool dict_each(sv dict, uint32_t *at, sv *key, sv *value);
 uint32_t dict_count(sv dict);
 struct cls *sv_class(struct script *s, sv v);
 const char *cls_name(const struct cls *c);
+const char *cls_module(const struct cls *c); /* where it is written; "": nowhere */
 sv cls_value(struct cls *c);
 struct cls *sv_as_class(sv v); /* NULL: v is no class */
 bool cls_derives(const struct cls *c, const struct cls *from);

@@ -75,6 +75,7 @@ struct adapter {
 
 struct module {
     const char *name;
+    const char *class_name, *class_module; /* of its Python; NULL: made by C */
     struct module *parent, *first, *last, *next;
     struct param *params, *last_param;
     struct param *weight, *bias; /* of the leaf kinds */

@@ -9,7 +9,7 @@
  * Source    deepspeed 0.14.2 and 0.19.8: runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py,
  *           runtime/comm/coalesced_collectives.py, runtime/engine.py.
  * Streams   gathers are born on STREAM_GATHER and the bucket's copies on STREAM_REDUCE where overlap_comm; else all on the compute stream.
- * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types; external parameters but ties, the head's
+ * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules that a file names, MiCS, several data types; external parameters but ties, the head's
  *           and peft's; a host that waits for the stream of the gathers, which itself waits for no other; a model that zero.Init builds in
  *           shards comes whole here (its start, not its steps).
  * Units     elements of the engine's data type, bytes as named. Parameters are numbered in the order of named_parameters(), as their ds_id.
@@ -39,7 +39,7 @@ struct zero3_param {
     uint32_t gather, next;        /* its handle in the registry of those in flight, ZERO3_NONE; the next of that handle */
     uint32_t first_use, n_uses;   /* in zero3.uses: steps of the trace */
     uint32_t active[ZERO3_USERS]; /* ds_active_sub_modules */
-    uint32_t stamp;
+    uint32_t stamp, whole;        /* whole: the leaf module whose it is, 0: none */
     uint8_t n_active, status;
     bool persistent, trained;
 };
@@ -57,6 +57,7 @@ struct zero3;
 struct zero3_module {
     struct zero3 *z;
     uint32_t number, first, n; /* its parameters in zero3.of_module, those of others that it reads among them */
+    const struct module *whole; /* a leaf of ZeRO-3: what is below is its, and has no hooks; NULL: none */
     uint32_t reader;           /* the module that reads its weight before it is called; 0: none */
     int32_t grads_remaining;
     uint32_t recomputed;    /* ds_recompute_parameters: a list in zero3.links; ZERO3_NONE */
@@ -92,7 +93,7 @@ struct zero3 {
     uint32_t n_wrappers; /* of peft around the model, outermost first: they stand behind the modules, and have no parameters of their own */
     struct zero3_param *params;
     struct zero3_module *modules; /* by number */
-    uint32_t *of_module;
+    uint32_t *of_module, n_indexed;
     uint32_t *trained; /* by sub-group */
     uint32_t n_sub_groups;
     struct zero3_sub_group *sub_groups;
@@ -105,6 +106,7 @@ struct zero3 {
     uint32_t n_order, max_order, n_queue, queue_at, stamp;
     uint32_t *order; /* modules, as they ran */
     int64_t *passed; /* elements of all modules before a step */
+    int64_t *below;  /* elements of a module and of all below it */
     struct zero3_use {
         uint32_t param;
         uint32_t step;
@@ -136,6 +138,7 @@ struct zero3 {
     bool boundary;
     val *norms; /* offload: of each parameter's gradient */
     struct module *root, *embeddings;
+    struct module **modules_of; /* the tree's, by number */
 };
 
 /* zero3_index.c */
@@ -148,6 +151,7 @@ bool zero3_trace_room(struct zero3 *z);
 void zero3_trace_module(struct zero3 *z, uint32_t module); /* prologue, and the record while it is made */
 void zero3_trace_reset(struct zero3 *z);                   /* reset_step */
 bool zero3_used_soon(const struct zero3 *z, const struct zero3_param *p);
+bool zero3_whole_used_soon(const struct zero3 *z, const struct zero3_module *m); /* of a leaf's parameters: all or none */
 
 /* zero3_gather.c */
 void zero3_gather(struct zero3 *z, uint32_t n, uint32_t *list); /* those of them that are absent; sorts the list */
@@ -171,6 +175,7 @@ void zero3_backward(void *of, val loss);
 
 /* zero3_reduce.c */
 void zero3_gradient_ready(void *of, val leaf);
+void zero3_reduce_whole(struct zero3 *z, const struct zero3_module *m); /* reduce_leaf_module_grads */
 void zero3_reduce_rest(struct zero3 *z); /* independent_gradient_partition_epilogue */
 
 /* zero3_step.c */

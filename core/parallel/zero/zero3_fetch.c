@@ -159,7 +159,8 @@ void zero3_fetch(struct zero3 *z, struct zero3_module *m, bool forward)
     if (m->n)
         zero3_gather(z, m->n, z->list);
     for (uint32_t i = 0; i < m->n; i++) {
-        uint32_t p = z->of_module[m->first + i];
+        /* a set's order is that of addresses: of a leaf's the last first, so that what was read ahead keeps its buffer until all stand */
+        uint32_t p = z->of_module[m->first + (m->whole ? m->n - 1 - i : i)];
 
         add_user(z, &z->params[p], m->number);
         if (recomputes && !z->params[p].trained)
@@ -176,15 +177,15 @@ void zero3_fetch(struct zero3 *z, struct zero3_module *m, bool forward)
 }
 
 /* ------------------------------------------------------------------------------------------------------------- release */
-static bool may_go(const struct zero3 *z, const struct zero3_param *p)
+static bool may_go(const struct zero3 *z, const struct zero3_module *m, const struct zero3_param *p, bool whole_soon)
 {
-    return !p->persistent && p->fetched_for <= z->step && !zero3_used_soon(z, p);
+    return !p->persistent && p->fetched_for <= z->step && !(m->whole ? whole_soon : zero3_used_soon(z, p));
 }
 
 /* __params_to_release has functools.lru_cache: what it said of a module at a step the first time holds for good, whatever is read ahead later. */
 static const bool *verdict(struct zero3 *z, struct zero3_module *m)
 {
-    bool *goes = &z->goes[z->n_goes];
+    bool *goes = &z->goes[z->n_goes], soon;
 
     for (uint32_t i = m->verdicts; i != ZERO3_NONE; i = z->verdicts[i].next)
         if (z->verdicts[i].step == z->step)
@@ -193,8 +194,9 @@ static const bool *verdict(struct zero3 *z, struct zero3_module *m)
         run_fail(z->r, ERR_NOMEM, "", "modules are called more often than the working memory of one request holds for ZeRO-3");
         return NULL;
     }
+    soon = m->whole && zero3_whole_used_soon(z, m);
     for (uint32_t i = 0; i < m->n; i++)
-        goes[i] = may_go(z, &z->params[z->of_module[m->first + i]]);
+        goes[i] = may_go(z, m, &z->params[z->of_module[m->first + i]], soon);
     z->verdicts[z->n_verdicts] = (struct zero3_verdict){z->step, m->verdicts, z->n_goes};
     m->verdicts = z->n_verdicts++;
     z->n_goes += m->n;

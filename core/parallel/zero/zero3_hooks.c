@@ -13,6 +13,15 @@ static void after_backward(struct run *r, void *of)
         zero3_release(m->z, m, false);
 }
 
+/* register_full_backward_hook: the gradient of the leaf's input has come */
+static void whole_is_through(struct run *r, void *of)
+{
+    struct zero3_module *m = of;
+
+    (void)r;
+    zero3_reduce_whole(m->z, m);
+}
+
 /* _run_before_backward_function */
 static void before_backward(struct run *r, void *of)
 {
@@ -39,7 +48,8 @@ static val pre(struct run *r, struct module *module, void *of, val x)
     zero3_trace_module(m->z, m->number);
     zero3_fetch(m->z, m, true);
     m->grads_remaining = wants_grad(r, x);
-    return hook_backward(r, x, after_backward, m);
+    x = hook_backward(r, x, after_backward, m);
+    return m->whole ? hook_backward(r, x, whole_is_through, m) : x;
 }
 
 /* _post_forward_module_hook, then _pre_backward_module_hook on the result */
@@ -53,11 +63,11 @@ static val post(struct run *r, struct module *module, void *of, val result)
     return result ? hook_backward(r, result, before_backward, m) : 0;
 }
 
-/* _register_deepspeed_module: every module */
+/* _register_deepspeed_module: every module that is not below a leaf */
 void zero3_hook(struct zero3 *z, struct tree *t)
 {
     for (uint32_t i = 1; i < t->n_modules; i++)
-        if (module_is_below(t->modules[i], t->root))
+        if (module_is_below(t->modules[i], t->root) && (!z->modules[i].whole || z->modules[i].whole == t->modules[i]))
             module_hook(t, &t->modules[i]->hooks, (struct module_hook){pre, post, &z->modules[i], NULL});
 }
 

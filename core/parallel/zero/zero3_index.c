@@ -37,6 +37,7 @@ bool zero3_number(struct zero3 *z, struct tree *t)
     z->n_modules = t->n_modules;
     z->params = run_room(r, sizeof *z->params, z->n);
     z->modules = run_room(r, sizeof *z->modules, z->n_modules + (size_t)ZERO3_WRAPPERS);
+    z->below = run_room(r, sizeof *z->below, z->n_modules);
     z->of_module = run_room(r, sizeof *z->of_module, 3 * (size_t)z->n);
     z->trained = run_room(r, sizeof *z->trained, z->n_trained);
     z->sub_groups = run_room(r, sizeof *z->sub_groups, z->n_trained);
@@ -84,24 +85,84 @@ static uint32_t reader_of(const struct module *m)
     return dict && dict->parent && m->weight && dict->name && !strcmp(dict->name, "lora_A") ? dict->parent->number : 0;
 }
 
+/* leaf_module_config.py DEFAULT_LEAF_MODULE_CLASSES, by which set_z3_leaf_modules() knows modules whose parameters are fetched, released and reduced at once */
+static bool is_whole(const struct run *r, const struct module *m)
+{
+    static const char *const leaves[][2] = {
+        {"transformers.models.mixtral.modeling_mixtral", "MixtralSparseMoeBlock"},
+        {"transformers.models.qwen2_moe.modeling_qwen2_moe", "Qwen2MoeSparseMoeBlock"},
+        {"transformers.models.qwen3_moe.modeling_qwen3_moe", "Qwen3MoeSparseMoeBlock"},
+    };
+
+    if (!r->q->zero3_whole_experts || !m->class_name)
+        return false;
+    for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
+        if (!strcmp(m->class_name, leaves[i][1]) && !strcmp(m->class_module, leaves[i][0]))
+            return true;
+    return false;
+}
+
+/* The leaf that a module is below, or is. */
+static const struct module *whole_of(const struct run *r, const struct module *m)
+{
+    for (; m; m = m->parent)
+        if (is_whole(r, m))
+            return m;
+    return NULL;
+}
+
+static void take_parameter(void *context, struct module *m, struct param *p)
+{
+    struct zero3 *z = context;
+
+    (void)m;
+    if (!p->value || !z->index_of[p->value])
+        return;
+    z->of_module[z->n_indexed++] = z->index_of[p->value] - 1;
+}
+
+static void add_up(struct zero3 *z, const struct tree *t)
+{
+    for (uint32_t i = 0; i < z->n_modules; i++)
+        z->below[i] = 0;
+    for (uint32_t i = 1; i < z->n_modules; i++) {
+        int64_t elems = 0;
+
+        for (const struct param *p = t->modules[i]->params; p; p = p->next)
+            elems += !p->buffer && !p->tied ? param_numel(p) : 0;
+        for (const struct module *m = elems ? t->modules[i] : NULL; m; m = m->parent)
+            z->below[m->number] += elems;
+    }
+}
+
 /* module.named_parameters(recurse=False): a tied one is the other's. There is room for what a module reads of others. peft: PeftModel and
  * LoraModel around the model, which before 0.21 is called past its hooks. */
 void zero3_index_modules(struct zero3 *z, const struct tree *t)
 {
-    uint32_t at = 0;
-
+    add_up(z, t);
+    z->n_indexed = 0;
+    z->modules_of = t->modules;
     for (uint32_t i = 0; i < z->n_modules; i++) {
-        z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = at, .recomputed = ZERO3_NONE, .verdicts = ZERO3_NONE};
+        z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = z->n_indexed, .recomputed = ZERO3_NONE, .verdicts = ZERO3_NONE};
         if (i && !module_is_below(t->modules[i], t->root))
             continue;
+        z->modules[i].whole = i ? whole_of(z->r, t->modules[i]) : NULL;
+        if (z->modules[i].whole == t->modules[i] && i)
+            params_visit(t->modules[i], take_parameter, z);
+        if (z->modules[i].whole) {
+            z->modules[i].n = z->n_indexed - z->modules[i].first;
+            for (uint32_t k = 0; k < z->modules[i].n; k++)
+                z->params[z->of_module[z->modules[i].first + k]].whole = i;
+            continue;
+        }
         for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
             if (!p->buffer && p->value && z->index_of[p->value])
-                z->of_module[at++] = z->index_of[p->value] - 1;
+                z->of_module[z->n_indexed++] = z->index_of[p->value] - 1;
         if (i && t->modules[i] == t->root && t->reads_head && t->head && t->head->weight) /* ZeROOrderedDict registers it as an external parameter */
-            z->of_module[at++] = z->index_of[t->head->weight->value] - 1;
-        z->modules[i].n = at - z->modules[i].first;
+            z->of_module[z->n_indexed++] = z->index_of[t->head->weight->value] - 1;
+        z->modules[i].n = z->n_indexed - z->modules[i].first;
         z->modules[i].reader = i ? reader_of(t->modules[i]) : 0;
-        at += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
+        z->n_indexed += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
     }
     z->n_wrappers = !z->o->adapters ? 0 : z->r->q->peft_calls_model ? 2 : 1;
     for (uint32_t i = 0; i < z->n_wrappers; i++)

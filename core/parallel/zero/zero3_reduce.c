@@ -203,16 +203,40 @@ static void take(struct zero3 *z, uint32_t param, val *grad)
     z->bucket_elems += elems;
 }
 
+static void enter(struct zero3 *z, uint32_t param)
+{
+    if (z->n_bucket && z->bucket_elems + z->params[param].elems > (int64_t)z->o->zero.reduce_elems)
+        reduce(z);
+    take(z, param, grad_of(z->r, z->params[param].value));
+}
+
 void zero3_gradient_ready(void *of, val leaf)
 {
     struct zero3 *z = of;
     uint32_t param = leaf <= z->last_value ? z->index_of[leaf] : 0;
 
-    if (!param-- || run_dead(z->r))
+    if (!param-- || run_dead(z->r) || z->params[param].whole)
         return;
-    if (z->n_bucket && z->bucket_elems + z->params[param].elems > (int64_t)z->o->zero.reduce_elems)
-        reduce(z);
-    take(z, param, grad_of(z->r, leaf));
+    enter(z, param);
+}
+
+/* In the order of the optimizer's groups; an expert that no token came to has zeros for a gradient. */
+void zero3_reduce_whole(struct zero3 *z, const struct zero3_module *m)
+{
+    struct run *r = z->r;
+
+    for (uint32_t i = 0; i < z->n_trained && !run_dead(r); i++) {
+        uint32_t param = z->trained[i];
+        const struct zero3_param *p = &z->params[param];
+        val *g;
+
+        if (p->whole != m->number)
+            continue;
+        g = grad_of(r, p->value);
+        if (!*g)
+            *g = owned(r, value_empty(r, OP_ZEROS_LIKE, (enum dtype)r->values[p->value].dtype, p->p->ndim, p->p->size));
+        enter(z, param);
+    }
 }
 
 /* independent_gradient_partition_epilogue; the host waits for the reduce stream, and that for all that was reduced. */

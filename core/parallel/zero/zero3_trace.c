@@ -64,7 +64,7 @@ static bool queue_uses(struct zero3 *z)
 
             z->queue[z->n_queue++] = (struct zero3_use){p, s};
             z->params[p].n_uses++;
-            z->passed[s + 1] += z->params[p].elems;
+            z->passed[s + 1] += m->whole ? 0 : z->params[p].elems; /* iter_params(module, recurse=False) has none of a leaf's */
         }
     }
     return true;
@@ -116,6 +116,26 @@ bool zero3_used_soon(const struct zero3 *z, const struct zero3_param *p)
 
         if (s >= z->step)
             return z->passed[s] - z->passed[z->step] < (int64_t)z->o->zero.reuse_elems;
+    }
+    return false;
+}
+
+static const struct module *module_of(const struct zero3 *z, uint32_t number)
+{
+    return number && number < z->n_modules ? z->modules_of[number] : NULL; /* peft's are above all */
+}
+
+/* The same of a leaf, for which later modules count with all that is below them: iter_params(module, recurse=z3_leaf_module(submodule_to_release)). */
+bool zero3_whole_used_soon(const struct zero3 *z, const struct zero3_module *m)
+{
+    int64_t passed = 0;
+
+    for (int64_t s = z->step; s < z->n_order && passed < (int64_t)z->o->zero.reuse_elems; s++) {
+        const struct module *next = module_of(z, z->order[s]);
+
+        if (!next || module_is_below(z->modules_of[m->number], next))
+            return true;
+        passed += z->below[z->order[s]];
     }
     return false;
 }
