@@ -9,10 +9,12 @@ val unsafe_view(struct run *r, val a, int ndim, const int64_t *size);
 
 enum { MIB = 1 << 20 };
 
-/* CublasHandlePool.cpp getChosenWorkspaceSize: `:4096:2:16:8`, 32 MiB on compute capability 9.0. */
+/* CublasHandlePool.cpp getChosenWorkspaceSize: `:4096:2:16:8`, 32 MiB on compute capability 9.0, later on Blackwell too. */
 static uint64_t workspace_bytes(const struct run *r)
 {
-    return r->device.cc_major == 9 && r->device.cc_minor == 0 ? 32 * MIB : 2 * 4 * MIB + 8 * 16 * 1024;
+    bool hopper = r->device.cc_major == 9 && r->device.cc_minor == 0, blackwell = r->device.cc_major >= 10 && r->q->cublas_workspace_blackwell;
+
+    return hopper || blackwell ? 32 * MIB : 2 * 4 * MIB + 8 * 16 * 1024;
 }
 
 /* Kept per thread that calls cuBLAS (forward, autograd), or taken and freed inside each product. */
