@@ -60,7 +60,7 @@ if quirks.mask_by_vmap or quirks.mask_by_cache_position:
         if not quirks.mask_by_vmap:
             keys = torch.arange(kv_length, device=device) + kv_offset
         if quirks.mask_by_cache_position:
-            queries = keys  # cache_position, which the model holds
+            queries = keys[kv_length - q_length :] if q_length < kv_length else keys  # cache_position, which the model holds
         return batches, heads, queries, keys
 
 

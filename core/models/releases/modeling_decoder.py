@@ -24,13 +24,13 @@ if quirks.mask_by_position and quirks.mask_by_cache_position:
     begin_after = begin
 
     def begin(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask=create_causal_mask):
-        """cache_position, which position_ids are a view of where nobody hands them over; forward's frame holds it."""
+        """cache_position, which position_ids are a view of where nobody hands them over; forward's frame holds it. generate() hands over its own."""
         if position_ids is None:
             return begin_after(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask)
-        row = []
+        row, given = [], past_key_values
 
         def masks_after(**of):
-            row.append(positions(of["inputs_embeds"], 0))
+            row.append(positions(of["inputs_embeds"], 0) if given is None else None)
             return create_mask(**of)
 
         inputs_embeds, past_key_values, position_ids, masks = begin_after(
