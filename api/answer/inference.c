@@ -31,6 +31,32 @@ static enum precision cast_of(const struct estimate *e, int weights)
     return e->question.device.cc_major < 8 || (e->model.has_program && e->model.arch.saved == SAVED_FP16) ? PRECISION_FP16 : PRECISION_BF16;
 }
 
+static bool asks_vllm(const struct inference_request *r)
+{
+    return r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM;
+}
+
+/* Mxfp4Config(dequantize=True), or what transformers makes of it by itself. vLLM's are its own. */
+static enum packing unpacked_from(const struct estimate *e, int value)
+{
+    uint32_t group;
+    bool half = value == WEIGHTS_BF16 || value == WEIGHTS_FP16;
+
+    int packed = half && !asks_vllm(&e->rq.inference) ? checkpoint_weights(e->model.config, &group) : -1;
+
+    return packed == WEIGHTS_MXFP4 ? PACKING_MXFP4 : packed == WEIGHTS_FP8 ? PACKING_FP8 : PACKING_NONE;
+}
+
+/* What stands beside a checkpoint's own form. */
+static const char *why_unpacked(const struct estimate *e, int packed)
+{
+    if (packed == WEIGHTS_MXFP4)
+        return "mxfp4 wants the package kernels and Triton 3.4; unpacked while it loads where they are not installed (quantizers/quantizer_mxfp4.py)";
+    if (packed == WEIGHTS_FP8 && e->question.device.cc_major * 10 + e->question.device.cc_minor < 89)
+        return "below compute capability 8.9 transformers unpacks fp8 while it loads (quantizers/quantizer_finegrained_fp8.py)";
+    return NULL;
+}
+
 static struct inference_weights form(const struct estimate *e, int value)
 {
     static const enum kbit kbits[WEIGHTS_COUNT] = {
@@ -46,6 +72,7 @@ static struct inference_weights form(const struct estimate *e, int value)
         return w;
     w.cast = value == WEIGHTS_AWQ4 ? PRECISION_FP16 : cast_of(e, value); /* AWQ: whatever is asked, quantizer_awq.py */
     w.kbit = kbits[value];
+    w.unpacks = unpacked_from(e, value);
     w.packed = (struct packed_options){.kind = packings[value], .group = PACKED_GROUP};
     if (w.packed.kind && checkpoint_weights(e->model.config, &group) == value) {
         w.packed.group = group;
@@ -59,17 +86,13 @@ static bool saved_in_half(const struct estimate *e)
     return e->model.has_program && e->model.arch.saved != SAVED_FP32 && e->model.arch.saved != SAVED_ABSENT;
 }
 
-static bool asks_vllm(const struct inference_request *r)
-{
-    return r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM;
-}
-
 /* As asked; else as the checkpoint is packed, or as they are saved, in half where they are saved in full, and by bitsandbytes in 8 and in 4 bits. */
 static void take_weights(struct inferring *i)
 {
     struct estimate *e = i->e;
     const struct words *asked = &e->rq.inference.weights;
     bool half = cast_of(e, WEIGHTS_NF4) == PRECISION_FP16;
+    const char *why;
     uint32_t group;
     int packed = checkpoint_weights(e->model.config, &group);
 
@@ -84,12 +107,12 @@ static void take_weights(struct inferring *i)
     if (packed >= 0) {
         i->weights[0] = form(e, packed);
         note_of(&e->assumptions, NOTE_OF_YOURS, "inference.weights %s: the checkpoint's quantization_config", i->weights[0].name);
-        if (packed != WEIGHTS_MXFP4 || asks_vllm(&e->rq.inference))
+        why = asks_vllm(&e->rq.inference) ? NULL : why_unpacked(e, packed);
+        if (!why)
             return;
         i->weights[1] = form(e, half ? WEIGHTS_FP16 : WEIGHTS_BF16);
         i->q.n_weights = 2;
-        note(&e->assumptions, "inference.weights %s beside it: what transformers makes of mxfp4 while it loads where the package kernels or triton 3.4 is not "
-             "installed (quantizers/quantizer_mxfp4.py)", i->weights[1].name);
+        note(&e->assumptions, "inference.weights %s beside it: %s", i->weights[1].name, why);
         return;
     }
     if (i->q.on_host)

@@ -101,7 +101,11 @@ static const char *kernels_of(const struct inference_candidate *c)
 
 static void assume_packed(struct notes *n, const struct inference_candidate *c)
 {
-    if (c->weights->packed.kind == PACKING_FP8)
+    if (c->weights->packed.kind == PACKING_MXFP4)
+        note_of(n, NOTE_OF_YOURS,
+                "mxfp4: what the host code of kernels-community/gpt-oss-triton-kernels allocates, its kernels not run; one packed tensor loads after the "
+                "other: the threads that read ahead may bring some more");
+    else if (c->weights->packed.kind == PACKING_FP8)
         note_of(n, NOTE_OF_YOURS, "fp8: linears in blocks of %d x %d, their inputs quantised for each product; seconds are those of products in half: "
                 "a published table (Qwen3, H20, transformers 4.51) has 1.9 to 3.7 times as many",
                 PACKED_BLOCK, PACKED_BLOCK);

@@ -189,7 +189,7 @@ const struct word weights_words[] = {
     {"gptq8", WEIGHTS_GPTQ8, "gptq-int8", "A GPTQ checkpoint, 8 bits."},
     {"awq4", WEIGHTS_AWQ4, "awq", "An AWQ checkpoint, 4 bits."},
     {"fp8", WEIGHTS_FP8, NULL, "A checkpoint in float8 with scales of 128 x 128 blocks."},
-    {"mxfp4", WEIGHTS_MXFP4, NULL, "Experts in 4-bit floats with a byte of scale for 32, as gpt-oss is saved: vLLM's."},
+    {"mxfp4", WEIGHTS_MXFP4, NULL, "Experts in 4-bit floats with a byte of scale for 32, as gpt-oss is saved."},
     {0},
 };
 

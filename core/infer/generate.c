@@ -8,6 +8,7 @@
 #include "parallel/tensor/tp.h"
 #include "tuning/bnb.h"
 #include "tuning/kbit_load.h"
+#include "tuning/mxfp4.h"
 
 /* Steps that are played of a longer answer: the first two, one in the middle whose costs are read, the last two; and pairs that look for where steps
  * begin to differ. */
@@ -49,6 +50,7 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
     m->attention = q->attention;
     m->padded = q->padded;
     m->quantised = q->weights || q->packed.kind;
+    m->experts_packed = q->packed.kind == PACKING_MXFP4 && !q->packed.leaves_experts ? "mxfp4" : NULL;
     m->use_cache = true;
     rc = tree_init(&m->tree, arena, q->dtype, 64 + q->arch->layers * (96 + experts_of(q) * 24), err);
     if (!rc)
@@ -107,8 +109,12 @@ static void load(struct generating *g)
         cut(g);
     if (g->q->weights)
         kbit_load(r, &g->model.tree);
+    else if (g->q->packed.kind == PACKING_MXFP4)
+        mxfp4_load(r, &g->model.tree);
     else if (g->q->packed.kind)
         packed_load(r, &g->model.tree);
+    else if (g->q->unpacks == PACKING_MXFP4)
+        mxfp4_unpack(r, &g->model.tree);
     else
         materialise(r, &g->model.tree);
     release_cached(r);
@@ -233,6 +239,8 @@ static void play(struct generating *g)
     int64_t size[] = {g->q->batch_size, g->q->prompt_tokens};
 
     load(g);
+    if (g->model.family->evaluate && !run_dead(r))
+        g->model.family->evaluate(&g->model);
     r->stage = STAGE_BATCH;
     g->ids = owned(r, empty(r, DTYPE_INT64, 2, size));
     g->mask = owned(r, empty(r, DTYPE_INT64, 2, size));
@@ -342,18 +350,23 @@ static enum err_code replay(const struct generating *g, const struct tape *tape,
     return ERR_OK;
 }
 
+enum { LOADING_SLACK = 1 << 30 }; /* with less to spare, what loading reserves is asked of the allocator */
+
 /* Whether it fits, by release-and-retry where it does not without: then what that run reserves is told. */
 static enum err_code limit(const struct generating *g, const struct tape *tape, const struct peak *walk, struct arena *arena, struct replayed *asked,
                            struct generated *ret, struct err *err)
 {
     struct tape limited = *tape;
+    uint64_t high = walk->peak_bytes > walk->loading_bytes ? walk->peak_bytes : walk->loading_bytes;
+    bool loads = walk->loading_bytes <= walk->peak_bytes || asked->peak.loading_bytes + LOADING_SLACK <= g->q->capacity_bytes;
     struct replayed r;
     enum err_code rc;
 
-    ret->fits = asked->ended && asked->reserved_bytes <= g->q->capacity_bytes;
-    if (ret->fits || !g->q->capacity_bytes || walk->peak_bytes > g->q->capacity_bytes)
+    ret->fits = asked->ended && asked->reserved_bytes <= g->q->capacity_bytes && loads;
+    if (ret->fits || !g->q->capacity_bytes || high > g->q->capacity_bytes)
         return ERR_OK;
     limited.capacity_bytes = g->q->capacity_bytes;
+    limited.limits_loading = true;
     rc = replay_on(g, &limited, walk, g->q->expandable_segments, arena, &r, err);
     ret->fits = !rc && r.ended && r.reserved_bytes <= g->q->capacity_bytes;
     if (ret->fits)
@@ -375,22 +388,6 @@ static void read_cost(const struct generating *g, const struct work *log, uint32
     ret->micro_batch_size = g->q->batch_size;
     ret->seq_len_tokens = tokens;
     ret->model_flops = parameters;
-}
-
-/* Live blocks alone: of loading the allocator's slack is not known apart. */
-static uint64_t loading_peak(const struct tape *t)
-{
-    uint64_t live = 0, high = 0;
-
-    for (uint32_t i = 0; i < t->steps_begin; i++) {
-        const struct birth *b = &t->births[t->events[i] & EVENT_BLOCK];
-
-        if (!event_is_of_block(t->events[i]))
-            continue;
-        live = t->events[i] & EVENT_DEATH ? live - torch_alloc_round(b->bytes) : live + torch_alloc_round(b->bytes);
-        high = live > high ? live : high;
-    }
-    return high;
 }
 
 static enum err_code describe(struct generating *g, struct arena *arena, struct generated *ret, struct err *err)
@@ -434,7 +431,7 @@ static enum err_code describe(struct generating *g, struct arena *arena, struct 
     ret->decode_bytes = of->phase_bytes[PHASE_DECODE];
     ret->peak_phase = of->peak_phase;
     ret->kv_cache_bytes = g->cache_bytes;
-    ret->loading_bytes = loading_peak(&tape);
+    ret->loading_bytes = of->loading_bytes;
     if (ret->loading_bytes > ret->peak_allocated_bytes) {
         ret->peak_allocated_bytes = ret->loading_bytes;
         ret->peak_phase = PHASE_INIT;

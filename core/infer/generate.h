@@ -30,6 +30,7 @@ struct generate_question {
     enum dtype compute;          /* that products of quantised weights are made in */
     enum kbit weights;           /* of the linears; KBIT_NONE: dtype */
     struct packed_options packed; /* or in a checkpoint that is packed already; PACKING_NONE */
+    enum packing unpacks;        /* or of one that is unpacked to dtype as it is loaded */
     enum attention_kernel attention;
     uint32_t tensor_parallel;    /* GPUs that share each layer: tp_plan="auto"; 0, 1: none. Rank 0 is told, whose part is the largest */
     enum generation_cache cache;

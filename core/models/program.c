@@ -294,6 +294,11 @@ static bool switch_on(struct program *p, struct model *m, sv config)
     sv_drop(s, said);
     ok = sv_ok(text) && put(s, config, "_attn_implementation", text) && put(s, config, "use_cache", sv_bool(m->use_cache));
     sv_drop(s, text);
+    if (ok && m->experts_packed) {
+        text = str_new(s, m->experts_packed, strlen(m->experts_packed));
+        ok = sv_ok(text) && put(s, config, "_experts_packed", text);
+        sv_drop(s, text);
+    }
     return ok && (!m->quantised || say_quantised(p, m, config));
 }
 

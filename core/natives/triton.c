@@ -4,6 +4,8 @@
 #include "torch/autograd.h"
 #include "torch/work.h"
 
+enum { MOST = 1 << 28 }; /* of a dimension of multiply() */
+
 /* Each tensor is read or written once. */
 static bool add_tensors(struct script *s, sv list, uint64_t *bytes, uint64_t *elems)
 {
@@ -37,6 +39,27 @@ static sv launch_kernel(struct script *s, const struct script_args *a)
         return script_failed(s) ? sv_null() : script_raise(s, EXC_TypeError, "launch() takes two tuples of tensors");
     if (r)
         calls_unheard(r), work_add(r, OP_TRITON, elems, bytes, 1);
+    return sv_none();
+}
+
+/* multiply(out, rows, inner, columns, bytes): products whose factors are packed, `rows` over all groups; `bytes` of the second one */
+static sv multiply(struct script *s, const struct script_args *a)
+{
+    const struct tensor *out = need_tensor(s, a->v[0], "out");
+    int64_t rows = 0, inner = 0, columns = 0, bytes = 0;
+
+    if (!out || !int_arg(s, a->v[1], &rows) || !int_arg(s, a->v[2], &inner) || !int_arg(s, a->v[3], &columns) || !int_arg(s, a->v[4], &bytes) ||
+        !script_charge(s, 1))
+        return sv_null();
+    if (rows < 0 || inner < 0 || columns < 0 || bytes < 0 || rows > MOST || inner > MOST || columns > MOST || bytes > (int64_t)MOST * MOST)
+        return script_raise(s, EXC_ValueError, "multiply() of a size that nothing has");
+    if (natives_of(s)->run) {
+        uint64_t moved = (uint64_t)(rows * (inner + columns)) * dtype_bytes((enum dtype)shape_of(out)->dtype) + (uint64_t)bytes;
+        double flops = 2.0 * (double)rows * (double)inner * (double)columns;
+
+        calls_unheard(out->run);
+        work_add_product(out->run, OP_TRITON_DOT, shape_of(out)->dtype, flops < 9e18 ? (uint64_t)flops : UINT64_C(9000000000000000000), moved);
+    }
     return sv_none();
 }
 
@@ -104,6 +127,7 @@ static sv next_power_of_2(struct script *s, const struct script_args *a)
 static const struct script_native functions[] = {
     {"attend", attend, "query, key, causal, backward, /", 0, NATIVE_PLAIN},
     {"launch", launch_kernel, "reads, writes, /", 0, NATIVE_PLAIN},
+    {"multiply", multiply, "out, rows, inner, columns, bytes, /", 0, NATIVE_PLAIN},
     {"multiprocessors", multiprocessors, "", 0, NATIVE_PLAIN},
     {"shared_memory", shared_memory, "", 0, NATIVE_PLAIN},
     {"cdiv", cdiv, "x, y, /", 0, NATIVE_PLAIN},

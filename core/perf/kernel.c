@@ -89,12 +89,20 @@ static double attention_s(const struct rates *r, const struct kernel *k)
     return larger(efficient ? efficient_s(r, k) : flash_s(r, k), moved_s(r, k->bytes));
 }
 
+/* Of packed factors, whose shape is not told: its words are unpacked on the way, as fast as a plain product at best. In fp32: in what is not told either. */
+static double packed_product_s(const struct rates *r, const struct kernel *k)
+{
+    double per_s = k->dtype == DTYPE_FP32 ? 0 : r->products_per_s[k->dtype];
+
+    return per_s > 0 ? larger(moved_s(r, k->bytes), (double)k->flops / per_s) : moved_s(r, k->bytes);
+}
+
 double kernel_s(struct rates *r, const struct kernel *k)
 {
     double fixed = k->launches * r->constants[PERF_KERNEL_S];
 
-    if (k->work == WORK_MATMUL && k->batch)
-        return fixed + kept_product_s(r, k);
+    if (k->work == WORK_MATMUL)
+        return fixed + (k->batch ? kept_product_s(r, k) : packed_product_s(r, k));
     if (k->work == WORK_ATTENTION)
         return fixed + attention_s(r, k);
     if (k->op == OP_BLOCKWISE_STEP)

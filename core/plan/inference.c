@@ -65,6 +65,7 @@ struct generate_question inference_generate(const struct inferring *p, const str
         .compute = q->compute < DTYPE_COUNT ? q->compute : inference_dtype(c),
         .weights = c->weights->kbit,
         .packed = c->weights->packed,
+        .unpacks = q->on_host ? PACKING_NONE : c->weights->unpacks,
         .tensor_parallel = q->tensor_parallel,
         .attention = c->step.r.attention == ATTENTION_EAGER     ? KERNEL_EAGER
                      : c->step.r.attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2
@@ -134,6 +135,12 @@ struct search {
 
 enum { TRIES = 12, MOST_BATCH = 65536, SHORT_ANSWER = 2048 }; /* layers x tokens that are replayed one by one while the largest is looked for */
 
+/* convert_moe_packed_tensors(): an expert that has no room to be unpacked in comes by the host. */
+static bool retries_on_host(const struct inference_candidate *c)
+{
+    return c->weights->unpacks == PACKING_MXFP4 && c->step.quirks.mxfp4_indexes_ints;
+}
+
 /* Live bytes; replayed also whether they fit. */
 static enum err_code bytes_at(const struct search *s, uint64_t n, bool replayed, uint64_t *ret, bool *ret_fits)
 {
@@ -142,6 +149,7 @@ static enum err_code bytes_at(const struct search *s, uint64_t n, bool replayed,
     struct generated made;
     enum err_code rc;
 
+    q.unpacks = retries_on_host(s->c) ? PACKING_NONE : q.unpacks;
     *(s->of_batch ? &q.batch_size : &q.prompt_tokens) = (uint32_t)n;
     q.replay = !replayed ? REPLAY_NONE : (uint64_t)q.new_tokens * q.arch->layers <= SHORT_ANSWER ? REPLAY_ALL : REPLAY_PLAYED;
     q.expandable_segments = s->p->q->expandable_segments;
@@ -283,6 +291,11 @@ static enum err_code settle(struct inferring *p, struct inference_candidate *c, 
         q.timed = false;
         rc = generate(&q, p->scratch, &c->memory, p->err);
     }
+    if (!rc && !c->memory.fits && retries_on_host(c) && q.unpacks) {
+        arena_rewind(p->scratch, mark);
+        q.unpacks = PACKING_NONE;
+        rc = generate(&q, p->scratch, &c->memory, p->err);
+    }
     if (!rc && q.timed)
         take_time(p, c);
     arena_rewind(p->scratch, mark);
@@ -381,9 +394,26 @@ static enum err_code spread(struct inferring *p, struct inference_candidate *c)
     return c->fits ? ERR_OK : explain(p, c, reserved);
 }
 
+/* validate_environment() of quantizer_mxfp4.py: elsewhere experts are unpacked, which weights in half ask for. *ret: they stay as they are. */
+static enum err_code mxfp4_gap(struct inferring *p, struct inference_candidate *c, bool *ret)
+{
+    *ret = false;
+    if (strcmp(p->q->arch->model_type, "gpt_oss") != 0)
+        return inference_reason(p, c, "not-offered", "transformers keeps experts in mxfp4 of gpt_oss alone: engine vllm, or weights bf16");
+    if (p->q->on_host)
+        return inference_reason(p, c, "not-offered", "on a host without a GPU transformers unpacks mxfp4: weights bf16");
+    if (p->q->device.cc_major * 10 + p->q->device.cc_minor < 75)
+        return inference_reason(p, c, "dtype-unsupported", "mxfp4 takes compute capability 7.5 or newer, below transformers unpacks it: weights bf16 or fp16");
+    if (!c->step.quirks.mxfp4_has_triton)
+        return inference_reason(p, c, "not-offered", "mxfp4 takes Triton 3.4, which comes with PyTorch 2.8: without it transformers unpacks it: weights bf16");
+    *ret = true;
+    return ERR_OK;
+}
+
 static enum err_code answer_one(struct inferring *p, struct inference_candidate *c)
 {
     enum err_code rc = ERR_OK;
+    bool stays = true;
 
     if (p->q->gap)
         return inference_reason(p, c, "not-modelled", p->q->gap);
@@ -405,9 +435,6 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "needs-gpus", "tensor_parallel wants more GPUs than the cluster has");
     if (p->q->engine == ENGINE_VLLM && !inference_vllm_offers(p, c, &rc))
         return rc;
-    if (p->q->engine != ENGINE_VLLM && c->weights->packed.kind == PACKING_MXFP4)
-        return inference_reason(p, c, "not-modelled",
-                                "experts that stay in mxfp4 under generate() are not modelled: engine vllm, or weights bf16 (Mxfp4Config(dequantize=True))");
     if (p->q->litgpt && (c->weights->packed.kind || c->weights->kbit == KBIT_INT8 || c->spread))
         return inference_reason(p, c, "not-modelled", "of litgpt's generate: weights in bf16, fp16, fp32 and 4 bits on one GPU");
     rc = resolve(p, c->weights, &c->step);
@@ -417,10 +444,16 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "not-offered", "generate() keeps a cache in fp8 from transformers 5.21 on");
     if (!rc && p->q->engine == ENGINE_TRANSFORMERS && p->q->cache == CACHE_STATIC && !c->step.quirks.generate_drops_mask)
         return inference_reason(p, c, "not-modelled", "a static cache is modelled from transformers 5.18 on");
+    if (!rc && p->q->engine == ENGINE_TRANSFORMERS && c->weights->packed.kind == PACKING_MXFP4)
+        rc = mxfp4_gap(p, c, &stays);
+    if (!rc && !stays)
+        return ERR_OK;
     if (!rc && c->weights->packed.kind == PACKING_FP8 && !c->step.quirks.has_finegrained_fp8)
         return inference_reason(p, c, "not-offered", "transformers reads fp8 checkpoints from 4.49 on");
     if (!rc && c->weights->packed.kind == PACKING_FP8 && p->q->device.cc_major * 10 + p->q->device.cc_minor < 89)
         return inference_reason(p, c, "dtype-unsupported", "fp8 products take compute capability 8.9 or newer (quantizer_finegrained_fp8.py)");
+    if (!rc && c->weights->unpacks == PACKING_FP8 && !p->q->asked && !c->step.quirks.fp8_unpacks_below)
+        return inference_reason(p, c, "not-offered", "transformers before 5.0 raises where fp8 products have no GPU, since then it unpacks them");
     if (!rc)
         rc = p->q->engine == ENGINE_VLLM ? inference_vllm(p, c) : degree_gap(p);
     if (!rc && p->q->engine != ENGINE_VLLM)

@@ -22,6 +22,7 @@ struct inference_weights {
     enum precision cast; /* of what stays a number each; PRECISION_UNSET: not modelled */
     enum kbit kbit;
     struct packed_options packed;
+    enum packing unpacks; /* to `cast`, of a checkpoint that has them so: while it is loaded */
 };
 
 enum inference_engine { ENGINE_TRANSFORMERS, ENGINE_VLLM };

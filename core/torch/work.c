@@ -264,6 +264,15 @@ void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32
     k->calls = (uint16_t)(k->calls + work_calls(launches));
 }
 
+void work_add_product(struct run *r, unsigned op, unsigned dtype, uint64_t flops, uint64_t bytes)
+{
+    uint32_t n = r->work ? r->work->n_kernels : 0;
+
+    work_add(r, op, flops, bytes, 1);
+    if (r->work && r->work->n_kernels > n)
+        r->work->kernels[n].dtype = (uint8_t)dtype;
+}
+
 enum { BLOCKS_MAX = 320 };                                          /* MultiTensorApply.cuh depth_to_max_blocks */
 static const uint8_t tensors_max[] = {1, 110, 64, 48, 36, 30}; /* depth_to_max_tensors, by depth */
 

@@ -132,6 +132,8 @@ uint32_t work_send_counts(struct run *r, enum collective what, uint64_t n); /* t
 /* For a foreach list or a kernel of one launch over plain arrays: optimizers, clipping. Nothing without a log. `op`: an enum op. */
 void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32_t launches);
 
+void work_add_product(struct run *r, unsigned op, unsigned dtype, uint64_t flops, uint64_t bytes); /* of packed factors, multiplied in `dtype` */
+
 /* A foreach list: `lists` tensors side by side, so many each, cut into chunks; how often it launches, and what the host runs beside the first launch. */
 void work_add_list(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, unsigned lists, uint64_t chunks, uint64_t tensors);
 uint32_t work_launches(unsigned lists, uint64_t chunks, uint64_t tensors);

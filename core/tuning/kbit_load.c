@@ -28,9 +28,10 @@ static bool is_loaded(const struct param *p)
     return !p->buffer && !p->late && !p->tied;
 }
 
-static void load_param(struct run *r, struct param *p, val *map)
+static void load_param(struct run *r, struct param *p, void *of)
 {
     const struct quantiser *q = quantiser_that_packs(p);
+    val *map = of;
 
     if (p->value || !is_loaded(p) || run_dead(r))
         return;
@@ -90,7 +91,7 @@ static bool is_next(const char *name, const char *after, const char *best)
     return (!after || by_part(name, after) > 0) && (!best || by_part(name, best) < 0);
 }
 
-static void load_sorted(struct run *r, struct module *m, val *map)
+static void load_sorted(struct run *r, struct module *m, kbit_loader load, void *of)
 {
     const char *after = NULL;
 
@@ -113,9 +114,9 @@ static void load_sorted(struct run *r, struct module *m, val *map)
         if (!best)
             return;
         if (param)
-            load_param(r, param, map);
+            load(r, param, of);
         else
-            load_sorted(r, child, map);
+            load_sorted(r, child, load, of);
         after = best;
     }
 }
@@ -151,7 +152,7 @@ static void add_bytes(void *context, struct module *m, struct param *p)
     struct warming *w = context;
     uint64_t n = (uint64_t)param_numel(p);
 
-    if (!p->late && !p->tied)
+    if (!p->late && !p->tied && p->stands_for >= 0)
         w->bytes += kbit_share(w->r, m, bnb_is_int8(m) && p == m->weight ? n : n * dtype_bytes(p->dtype));
 }
 
@@ -175,11 +176,19 @@ void kbit_load(struct run *r, struct tree *t)
 
     if (r->q->bnb_loads_by_name) {
         warm_up(r, t);
-        load_sorted(r, t->root, &map);
+        load_sorted(r, t->root, load_param, &map);
     } else if (!kbit_load_shards(r, t, KBIT_ON_DEVICE, &map)) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
         return;
     }
+    load_rest(r, t->root);
+}
+
+void kbit_load_by_name(struct run *r, struct tree *t, kbit_loader load, void *of)
+{
+    if (r->q->bnb_loads_by_name)
+        warm_up(r, t);
+    load_sorted(r, t->root, load, of);
     load_rest(r, t->root);
 }
 

@@ -12,6 +12,9 @@
 #include "torch/module.h"
 
 void kbit_load(struct run *r, struct tree *t);
+/* All parameters in the order of core_model_loading.py, each by `load`; then buffers and ties. */
+typedef void (*kbit_loader)(struct run *r, struct param *p, void *of);
+void kbit_load_by_name(struct run *r, struct tree *t, kbit_loader load, void *of);
 /* Before transformers 5, under FSDP with cpu_ram_efficient_loading and under ZeRO-3: packed on the device and back to the host; of the weights only their
  * statistics stay. What is not packed stays on the host as well, or on the device. */
 void kbit_load_by_host(struct run *r, struct tree *t, bool rest_on_host);

@@ -2,6 +2,7 @@
 #include "tuning/packed.h"
 
 #include "torch/ops.h"
+#include "tuning/mxfp4.h"
 #include "tuning/packed_inside.h"
 
 #include <string.h>
@@ -130,8 +131,10 @@ enum err_code packed_apply(struct tree *t, const struct packed_options *o, const
     uint32_t n = t->n_modules;
     enum err_code rc = ERR_OK;
 
-    if (o->kind == PACKING_MXFP4 && o->leaves_experts)
-        return ERR_OK; /* experts alone are packed */
+    if (o->kind == PACKING_MXFP4) { /* experts alone are packed, and declared so */
+        mxfp4_apply(t);
+        return ERR_OK;
+    }
     if (!o->leaves_experts && stacks_experts(t))
         return err_set(err, ERR_FIELD_CONFLICT, "/inference/weights", "packed weights of experts that are one tensor are not modelled yet");
     for (uint32_t i = 1; i < n && !rc; i++) {

@@ -24,7 +24,7 @@ static void log_product(struct run *r, enum op op, const struct packed_linear *l
 {
     uint64_t words = (uint64_t)(l->in * l->out * l->bits / 8), half = dtype_bytes(dtype);
 
-    work_add(r, op, (uint64_t)(2 * m * l->in * l->out), words + (uint64_t)(m * (l->in + l->out)) * half, 1);
+    work_add_product(r, op, dtype, (uint64_t)(2 * m * l->in * l->out), words + (uint64_t)(m * (l->in + l->out)) * half);
 }
 
 static int64_t up(int64_t n, int64_t to)

@@ -557,6 +557,48 @@ START_TEST(encoders_beside_a_decoder_are_refused_by_that)
 }
 END_TEST
 
+/* gpt-oss-20b: 1.17 GB of it in half, of the experts' 19.1e9 weights 17/32 byte each. T4 has 16 GB, and computes in fp16. */
+static const struct {
+    const char *gpu, *stack, *fits;
+} oss[] = {
+    {"RTX 4090", "{}", "mxfp4"}, {"T4", "{}", "mxfp4"}, {"RTX 3090", "{\"transformers\":\"4.57\"}", "mxfp4"}, {"L40S", "{\"torch\":\"2.7\",\"transformers\":\"5.23\"}", "bf16"},
+    {"V100", "{}", NULL},
+};
+
+START_TEST(experts_stay_in_mxfp4_where_their_kernels_run)
+{
+    char body[300];
+    struct reply reply;
+    double v = 0;
+
+    (void)snprintf(body, sizeof body, "{\"model\":\"openai/gpt-oss-20b\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"%s\"},\"stack\":%s}", oss[_i].gpu, oss[_i].stack);
+    reply = ask(body);
+    ck_assert_msg(reply.r.status == 200 && reply.r.fits == (oss[_i].fits != NULL), "%s", reply.r.body);
+    if (oss[_i].fits) {
+        ck_assert_str_eq(json_str(reply_at(&reply, "candidates/0/weights")), oss[_i].fits);
+        ck_assert(json_number(reply_at(&reply, "candidates/0/memory/static_bytes"), &v));
+        ck_assert_msg(strcmp(oss[_i].fits, "mxfp4") || (v > 13.7e9 && v < 13.85e9), "%.0f", v);
+    }
+    reply_done(reply);
+}
+END_TEST
+
+/* An fp8 checkpoint on an A100: in half beside it, from transformers 5.0 on. */
+START_TEST(fp8_is_unpacked_below_its_kernels)
+{
+    struct reply reply = asked("A100", "\"prompt_tokens\":8,\"new_tokens\":2", ",\"config\":{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}}");
+
+    ck_assert_msg(reply.r.status == 200 && reply.r.fits, "%s", reply.r.body);
+    ck_assert_str_eq(json_str(reply_at(&reply, "candidates/0/weights")), "bf16");
+    ck_assert_str_eq(json_str(reply_at(&reply, "candidates/1/reason/code")), "dtype-unsupported");
+    reply_done(reply);
+    reply = asked("A100", "\"prompt_tokens\":8,\"new_tokens\":2",
+                  ",\"stack\":{\"transformers\":\"4.57\"},\"config\":{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}}");
+    ck_assert_msg(reply.r.status == 200 && !reply.r.fits, "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(fp8_came_with_a_release)
 {
     struct reply reply = ask("{\"model\":\"TinyLlama/TinyLlama-1.1B-Chat-v1.0\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H100\"},"
@@ -569,7 +611,7 @@ START_TEST(fp8_came_with_a_release)
 END_TEST
 
 UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
-           unit_test(fp8_came_with_a_release); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
+           unit_test(fp8_came_with_a_release); unit_test(fp8_is_unpacked_below_its_kernels); unit_rows(experts_stay_in_mxfp4_where_their_kernels_run, oss); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
            unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
            unit_test(of_litgpt_the_rest_is_refused);
            unit_test(precision_is_not_given_up_unasked); unit_test(maps_and_draws_are_heard); unit_test(a_host_alone_generates_too); unit_test(tensor_parallelism_shares_weights_and_cache);

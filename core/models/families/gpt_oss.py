@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from transformers.integrations.eager_attention import eager_attention_with_sinks
+from transformers.integrations.mxfp4 import Mxfp4GptOssExperts, mlp_forward
 from transformers.masking_utils import by_kind, create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_moe import Experts, MoeCausalLM, TopKRouter
 from transformers.modeling_norm import RMSNormCastLast
@@ -98,6 +99,19 @@ class GptOssMLP(nn.Module):
         return hidden_states, scores
 
 
+class Mxfp4GptOssMLP(GptOssMLP):
+    forward = mlp_forward
+
+    def __init__(self, config):
+        nn.Module.__init__(self)
+        self.router = GptOssTopKRouter(config)
+        self.experts = Mxfp4GptOssExperts(config)
+
+
+def mlp_of(config):
+    return (Mxfp4GptOssMLP if getattr(config, "_experts_packed", None) == "mxfp4" else GptOssMLP)(config)
+
+
 class GptOssAttention(Qwen2Attention):
     eager = staticmethod(eager_attention_with_sinks)
 
@@ -123,7 +137,7 @@ class GptOssAttention(Qwen2Attention):
 
 
 class GptOssDecoderLayer(LlamaDecoderLayer):
-    attention, feed_forward, norm = GptOssAttention, GptOssMLP, GptOssRMSNorm
+    attention, feed_forward, norm = GptOssAttention, staticmethod(mlp_of), GptOssRMSNorm
 
     def forward(self, hidden_states, **kwargs):
         residual = hidden_states

@@ -1,12 +1,31 @@
 """gpt_oss by earlier releases: while it trains, one expert after the other over the tokens that chose it, weighted by a row with all experts."""
-from transformers.releases import of, quirks, refuse
+from transformers.releases import of, quirks
 
 if quirks.experts_in_turn:
+
+    def all_at_once(self, hidden_states, routing_weights):
+        """While it generates each expert has every token."""
+        batch_size, width = hidden_states.shape[0], hidden_states.shape[-1]
+        limit, alpha, experts = self.config.swiglu_limit, self.config.swiglu_alpha, routing_weights.shape[1]
+        hidden_states = hidden_states.reshape(-1, width)
+        hidden_states = hidden_states.repeat(experts, 1)
+        hidden_states = hidden_states.view(experts, -1, width)
+        gate_up = torch.bmm(hidden_states, self.gate_up_proj) + self.gate_up_proj_bias[..., None, :]
+        gate, up = gate_up[..., ::2], gate_up[..., 1::2]
+        gate = gate.clamp(min=None, max=limit)
+        up = up.clamp(min=-limit, max=limit)
+        glu = gate * torch.sigmoid(gate * alpha)
+        next_states = torch.bmm((up + 1) * glu, self.down_proj)
+        next_states = next_states + self.down_proj_bias[..., None, :]
+        next_states = next_states.view(experts, batch_size, -1, width)
+        next_states = next_states * routing_weights.transpose(0, 1).view(experts, batch_size, -1)[..., None]
+        next_states = next_states.sum(dim=0)
+        return next_states
 
     @of(GptOssExperts)
     def forward(self, hidden_states, router_indices=None, routing_weights=None):
         if not self.training:
-            refuse("/workload", "gpt_oss of transformers before 5.0 has all experts at once while it generates, which is not modelled")
+            return all_at_once(self, hidden_states, routing_weights)
         batch_size, width = hidden_states.shape[0], hidden_states.shape[-1]
         hidden_states = hidden_states.reshape(-1, width)
         next_states = torch.zeros_like(hidden_states, dtype=hidden_states.dtype, device=hidden_states.device)
