@@ -282,8 +282,11 @@ def other_optimizer(o):
         from many_gpus import parallel
         parallel.groups_of = groups
         initialize = deepspeed.initialize
-        deepspeed.initialize = lambda model, optimizer, model_parameters, config: initialize(
-            model=model, optimizer=make([g["params"] for g in model_parameters], o), model_parameters=model_parameters, config=config)
+        def with_other(optimizer=None, model_parameters=None, **k):
+            if optimizer is not None:  # the policy's, not a reference's
+                optimizer = make([g["params"] for g in model_parameters], o)
+            return initialize(optimizer=optimizer, model_parameters=model_parameters, **k)
+        deepspeed.initialize = with_other
 
 
 LOOKS = ("find_packed_sequence_indices", "_is_packed_sequence", "_flash_attention_forward", "fa_peft_integration_check")

@@ -135,4 +135,34 @@ START_TEST(says_what_cannot_be)
 }
 END_TEST
 
-UNIT_TESTS("freeze", unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_test(copies_of_tied_modules_part); unit_test(parts_are_said_three_ways); unit_test(a_share_is_the_first_parameters); unit_test(llama_factory_widens_what_it_trains); unit_rows(says_what_cannot_be, refused);)
+/* --- what a checkpoint computes again under ZeRO-3: 41 rows of PyTorch 2.7 with DeepSpeed 0.17 and 2.15 with 0.19 raised and ran as here ---------- */
+#define ZERO3(deepspeed, more)                                                                                                                   \
+    "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":4},\"stack\":{\"torch\":\"2.7\",\"transformers\":\"4.53\","        \
+    "\"peft\":\"0.16\",\"deepspeed\":\"" deepspeed "\"},\"training\":{\"methods\":\"zero3\",\"precision\":\"bf16-mixed\",\"seq_len\":128,"          \
+    "\"micro_batch_size\":1,\"gradient_checkpointing\":true," more "}}"
+#define NOT_REENTRANT "\"checkpoint_reentrant\":false,"
+
+static const struct {
+    const char *body;
+    bool raises;
+} again[] = {
+    {ZERO3("0.17", NOT_REENTRANT "\"tuning\":\"lora\""), true},
+    {ZERO3("0.18", NOT_REENTRANT "\"tuning\":\"lora\""), true},
+    {ZERO3("0.19", NOT_REENTRANT "\"tuning\":\"lora\""), false},
+    {ZERO3("0.17", "\"tuning\":\"lora\""), false}, /* reentrant is the Trainer's default there */
+    {ZERO3("0.17", NOT_REENTRANT "\"tuning\":\"full\""), false},
+    {ZERO3("0.17", NOT_REENTRANT "\"tuning\":\"full\",\"freeze\":[\"input_layernorm\"]"), true},
+    {ZERO3("0.17", NOT_REENTRANT "\"tuning\":\"full\",\"freeze\":[\"embed_tokens\",\"layers.0\"]"), false}, /* nothing of it is computed again */
+};
+
+START_TEST(what_is_lost_in_a_recomputation_raises)
+{
+    struct reply reply = ask(again[_i].body);
+
+    ck_assert_msg(!strstr(reply.r.body, "\"peak_allocated_bytes\"") == again[_i].raises, "%s", reply.r.body);
+    ck_assert_msg(!strstr(reply.r.body, "CheckpointError") != again[_i].raises, "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("freeze", unit_rows(what_is_lost_in_a_recomputation_raises, again); unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_test(copies_of_tied_modules_part); unit_test(parts_are_said_three_ways); unit_test(a_share_is_the_first_parameters); unit_test(llama_factory_widens_what_it_trains); unit_rows(says_what_cannot_be, refused);)

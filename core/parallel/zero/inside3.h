@@ -40,6 +40,7 @@ struct zero3_param {
     uint32_t first_use, n_uses;   /* in zero3.uses: steps of the trace */
     uint32_t active[ZERO3_USERS]; /* ds_active_sub_modules */
     uint32_t stamp, whole;        /* whole: the leaf module whose it is, 0: none */
+    uint32_t held;                /* by whom its value was held when it was fetched */
     uint8_t n_active, status;
     bool persistent, trained;
 };

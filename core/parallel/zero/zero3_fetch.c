@@ -1,5 +1,6 @@
 /* zero3_fetch.c - PartitionedParameterCoordinator: what is fetched before a module runs, ahead of it, and released after. */
 #include "parallel/zero/inside3.h"
+#include "torch/checkpoint.h"
 #include "torch/work.h"
 
 /* ------------------------------------------------------------------------------------------------- who uses a parameter */
@@ -163,6 +164,7 @@ void zero3_fetch(struct zero3 *z, struct zero3_module *m, bool forward)
         uint32_t p = z->of_module[m->first + (m->whole ? m->n - 1 - i : i)];
 
         add_user(z, &z->params[p], m->number);
+        z->params[p].held = r->values[z->params[p].value].refs;
         if (recomputes && !z->params[p].trained)
             give_to_owner(z, p);
         pick_up(z, p);
@@ -203,6 +205,19 @@ static const bool *verdict(struct zero3 *z, struct zero3_module *m)
     return goes;
 }
 
+/* torch/utils/checkpoint.py keeps of what a recomputation saves a detached tensor, but the parameter itself where it wants no gradient. Before
+ * deepspeed's pull request 8148 the module lets it go, empty, on its return, and check_recomputed_tensors_match() finds another shape than
+ * forward kept. */
+static bool is_lost(const struct zero3 *z, const struct zero3_param *p)
+{
+    const struct run *r = z->r;
+
+    bool raises = r->q->checkpoint_keeps_frozen && !r->q->zero3_owns_recomputed;
+
+    return raises && !p->trained && p->status == ZERO3_AVAILABLE && !p->n_active && r->region && region_recomputes(r->region) &&
+           r->values[p->value].refs > p->held;
+}
+
 void zero3_release(struct zero3 *z, struct zero3_module *m, bool forward)
 {
     const bool *goes = z->trace == ZERO3_TRACE_COMPLETE && m->n ? verdict(z, m) : NULL;
@@ -215,8 +230,13 @@ void zero3_release(struct zero3 *z, struct zero3_module *m, bool forward)
         struct zero3_param *p = &z->params[z->of_module[m->first + i]];
 
         remove_user(p, m->number);
-        if (!goes || goes[i])
-            let_go(z, p);
+        if (goes && !goes[i])
+            continue;
+        if (forward && is_lost(z, p))
+            run_fail(z->r, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant",
+                     "DeepSpeed before 0.19 lets frozen parameters go while a checkpoint computes them again, and torch raises CheckpointError: "
+                     "checkpoint_reentrant true, or deepspeed 0.19");
+        let_go(z, p);
     }
     if (!forward)
         release_recomputed(z, m);
