@@ -427,10 +427,22 @@ static enum err_code check_global(const struct estimate *e)
     return ERR_OK;
 }
 
+/* CUDACachingAllocator.cpp of 2.0.1, parseArgs(): "Unrecognized CachingAllocator option", at the first tensor. */
+static enum err_code check_allocator(const struct estimate *e)
+{
+    if (e->rq.allocator.expandable_segments != TRI_TRUE || cluster_has_no_gpu(e) || quirks_of(&e->stack).has_expandable_segments)
+        return ERR_OK;
+    return err_set(e->call->err, ERR_FIELD_CONFLICT, "/allocator/expandable_segments",
+                   "PyTorch %s does not know it and raises \"Unrecognized CachingAllocator option\": it came with 2.1", release_text(e->stack.torch).text);
+}
+
 enum err_code question_gap(struct estimate *e, const char **ret)
 {
+    enum err_code rc = check_allocator(e);
     char gap[256];
 
+    if (rc)
+        return rc;
     gaps_find(e);
     find_gap(e, gap, sizeof gap);
     *ret = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;

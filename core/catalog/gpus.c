@@ -104,6 +104,11 @@ bool gpu_traced(unsigned cc_major, unsigned cc_minor)
     return false;
 }
 
+bool gpu_is_of_rocm(const struct gpu *gpu)
+{
+    return name_same(gpu->vendor, "AMD");
+}
+
 /* The compute capability whose kernels answer for this GPU; false where there are none. */
 static bool kernels_of(const struct gpu *gpu, struct device *d, struct gpu_notes *notes)
 {
@@ -116,7 +121,7 @@ static bool kernels_of(const struct gpu *gpu, struct device *d, struct gpu_notes
         d->untraced = !gpu_traced(d->cc_major, d->cc_minor);
         return true;
     }
-    if (!name_same(gpu->vendor, "AMD"))
+    if (!gpu_is_of_rocm(gpu))
         return false;
     d->cc_major = 8;
     d->cc_minor = 0;

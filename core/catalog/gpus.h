@@ -42,6 +42,7 @@ const struct gpu *gpu_find(const char *name);
 
 /* GeForce and Radeon: boards that people have at home. */
 bool gpu_is_consumer(const struct gpu *gpu);
+bool gpu_is_of_rocm(const struct gpu *gpu);
 
 size_t gpu_count(void);
 const struct gpu *gpu_at(size_t i); /* in the order of the file */

@@ -113,6 +113,8 @@ static const struct {
     {"/estimate?model=openai-community%2Fgpt2&gpu=T4&offlod_optimizer=true", 422, "offload", NULL},
     {"/estimate?model=openai-community%2Fgpt2&gpu=T4&workload=dpo", 422, NULL, "it is a value of training.stage"},
     {QUESTION "&attention=eager", 200, NULL, NULL},
+    {QUESTION "&expandable_segments=true&stack.torch=2.0.1&stack.transformers=4.40", 422, NULL, "raises"},
+    {QUESTION "&expandable_segments=true&stack.torch=2.1&stack.transformers=4.40", 200, NULL, NULL},
 };
 
 START_TEST(tells_what_is_near)
@@ -146,6 +148,8 @@ static const struct {
     {"/estimate?model=openai-community%2Fgpt2&cluster=puhti&tuning=lora&seq_len=64&micro_batch_size=1", "warnings", "puhti is retired"},
     {"/estimate?model=openai-community%2Fgpt2&gpu=2x%20T4&methods=zero3_offload&tuning=full&seq_len=64&micro_batch_size=1", "assumptions",
      "training.offload optimizer+params"},
+    {"/estimate?model=openai-community%2Fgpt2&gpu=MI300X&expandable_segments=true&tuning=lora&seq_len=64&micro_batch_size=1", "warnings",
+     "ROCm reads expandable_segments since"},
 };
 
 START_TEST(tells_what_it_took)
