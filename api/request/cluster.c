@@ -45,7 +45,8 @@ static enum err_code named_gpu(struct estimate *e, struct device *ret)
     for (unsigned i = 0; i < notes.n; i++)
         note_of(&e->assumptions, NOTE_OF_INTERNALS, "%s", notes.text[i]);
     if (gpu_is_of_rocm(gpu) && e->rq.allocator.expandable_segments == TRI_TRUE)
-        note(&e->warnings, "PyTorch for ROCm reads expandable_segments since its pull requests 177974 and 179930 (spring of 2026, ROCm 7); before, it warns and goes on "
+        note(&e->warnings,
+             "PyTorch for ROCm reads expandable_segments since its pull requests 177974 and 179930 (spring of 2026, ROCm 7); before, it warns and goes on "
              "without: peak_reserved_bytes is then that of a request without it");
     asked->name = gpu->name;
     return ERR_OK;

@@ -71,7 +71,7 @@ enum err_code theirs_read_liger_kernel(struct theirs *t, const struct their_key 
     return rc || !on ? rc : say_kernels(t, key->member, t->doc, "liger_", false);
 }
 
-/* plugins of axolotl: Liger's does what its keys say, that of cut cross-entropy is on unless its key is off */
+/* plugins of axolotl: Liger's does what its keys say, that of cut cross-entropy is on unless its key is off, SwanLab's writes a log */
 enum err_code theirs_read_plugins(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     enum err_code rc = ERR_OK;
@@ -80,7 +80,7 @@ enum err_code theirs_read_plugins(struct theirs *t, const struct their_key *key,
         const char *s = json_str(one);
         bool on = true;
 
-        if (s && strstr(s, "liger"))
+        if (s && (strstr(s, "liger") || strstr(s, "swanlab")))
             continue;
         if (s && strstr(s, "cut_cross_entropy")) {
             (void)theirs_flag(json_get(t->doc, "cut_cross_entropy"), &on);

@@ -32,7 +32,7 @@ static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int6
     return true;
 }
 
-/* Positions of a rising tensor that are cut keep rising; a padded one cut before its end is unknown. */
+/* Positions of a rising tensor that are cut keep rising; a padded one that loses ones before its end stays padded, one cut within its end is unknown. */
 static struct content cut(struct content c, int dim, bool last_dim, int64_t start, int64_t end, int64_t n)
 {
     if (is_of_choice(c))
@@ -40,7 +40,7 @@ static struct content cut(struct content c, int dim, bool last_dim, int64_t star
     if (c.kind == CONTENT_RISING && last_dim)
         return end - start == 1 ? content_const(c.c + (double)start) : content_is(CONTENT_RISING, c.c + (double)start);
     if (c.kind == CONTENT_PADDED && last_dim && (start || end != n))
-        return end <= n - (int64_t)c.c ? content_const(1) : start >= n - (int64_t)c.c ? content_const(0) : content_unknown();
+        return end <= n - (int64_t)c.c ? content_const(1) : start >= n - (int64_t)c.c ? content_const(0) : end == n ? c : content_unknown();
     if (c.kind == CONTENT_PACKED && last_dim && (start || end != n))
         return !start && end == 1 ? content_const(0) : content_unknown();
     if (c.kind == CONTENT_TEXT && c.c >= 0 && (start || end != n))

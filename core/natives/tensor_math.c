@@ -355,8 +355,9 @@ static struct content compared(enum script_compare op, const struct operand *a, 
 
         return content_const(holds);
     }
-    /* a padded mask is told from the number that it is nowhere, and is itself where that is 1 */
-    if (a->t && a->t->content.kind == CONTENT_PADDED && known(b, &y) && y == 1 && op == COMPARE_EQ)
+    /* a padded mask is itself where it is 1, and where it is not 0 */
+    if (a->t && a->t->content.kind == CONTENT_PADDED && known(b, &y) &&
+        (y == 1 ? op == COMPARE_EQ || op == COMPARE_GE : y == 0 && (op == COMPARE_NE || op == COMPARE_GT)))
         return a->t->content;
     if (a->t && b->t && a->t == b->t && op == COMPARE_EQ)
         return content_const(1);

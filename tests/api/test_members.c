@@ -401,6 +401,7 @@ static const char *const plain[] = {
     TRAIN("\"methods\":\"fsdp2\",\"reduce_dtype\":\"fp32\""),
     ARGS("\"packing\":false,\"packing_strategy\":\"bfd\",\"padding_free\":false,\"assistant_only_loss\":true,\"dataset_num_proc\":8"),
     ARGS("\"neftune_noise_alpha\":null,\"label_smoothing_factor\":0.0,\"torch_compile\":false,\"ddp_backend\":\"nccl\",\"past_index\":-1"),
+    ARGS("\"plugins\":[\"axolotl.integrations.swanlab.SwanLabPlugin\"]"),
     ARGS("\"plugins\":[],\"rl\":null,\"sample_packing\":false,\"unfrozen_parameters\":[],\"fp8\":false,\"gptq\":false"),
     ARGS("\"stage\":\"sft\",\"use_dora\":false,\"use_unsloth\":\"no\",\"flash_attn\":\"auto\",\"ddp_find_unused_parameters\":false"),
     ARGS("\"model_init_kwargs\":{\"dtype\":\"auto\"},\"fsdp\":\"\",\"debug\":\"\",\"half_precision_backend\":\"auto\""),

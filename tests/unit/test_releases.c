@@ -29,6 +29,9 @@ static const char *const configs[] = {
     "{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":4,\"n_group\":2,\"topk_group\":1,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,\"q_lora_rank\":32,"
     "\"kv_lora_rank\":32,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":16,\"v_head_dim\":16,\"first_k_dense_replace\":1," SMALL "}",
     "{\"model_type\":\"phi3\",\"original_max_position_embeddings\":32,\"pad_token_id\":0,\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1,1,1,1,1],\"long_factor\":[2,2,2,2,2,2,2,2]}," SMALL "}",
+    "{\"model_type\":\"qwen3_next\",\"head_dim\":16,\"layer_types\":[\"linear_attention\",\"full_attention\"],\"linear_num_value_heads\":4,\"linear_num_key_heads\":2,"
+    "\"linear_key_head_dim\":16,\"linear_value_head_dim\":16,\"num_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+    "\"shared_expert_intermediate_size\":32," SMALL "}",
     "{\"model_type\":\"gemma3_text\",\"head_dim\":16,\"sliding_window\":32," SMALL "}",
 };
 

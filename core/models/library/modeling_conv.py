@@ -40,8 +40,8 @@ def state_of(module, cache):
     return cache.get_conv_state(module.layer_idx), cache.get_recurrent_state(module.layer_idx)
 
 
-def convolve(module, x, conv_state, cache, conv=None, **kwargs):
-    """[batch, channels, sequence], with what came before where there is a cache; the caller's frame holds x."""
+def convolve(module, x, conv_state, cache, conv=None, held=None, **kwargs):
+    """[batch, channels, sequence], with what came before where there is a cache; the caller's frame holds x, and by earlier releases what is in `held`."""
     seq_len = x.shape[-1]
     conv = module.conv1d if conv is None else conv
     weight, bias = conv.weight.squeeze(1), conv.bias

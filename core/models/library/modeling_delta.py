@@ -136,8 +136,8 @@ class GatedDeltaNet(nn.Module):
         hidden_states = apply_mask_to_padding_states(hidden_states, attention_mask)
         seq_len = hidden_states.shape[1]
         conv_state, recurrent_state = state_of(self, cache_params)
-        mixed, z, b, a, parts, *_held = self.project(hidden_states)  # what it leaves lives as long as this frame, parts until names are bound anew
-        mixed = convolve(self, mixed, conv_state, cache_params)
+        mixed, z, b, a, parts, *held = self.project(hidden_states)  # what it leaves lives as long as this frame, parts until names are bound anew
+        mixed = convolve(self, mixed, conv_state, cache_params, held=held)
         mixed = mixed.transpose(1, 2)
         query, key, value = torch.split(mixed, [self.key_dim, self.key_dim, self.value_dim], dim=-1)
         parts = None

@@ -22,3 +22,27 @@ if not quirks.cache_keeps_window:
         self.sliding_window, self.cumulative_length = sliding_window, 0
 
     DynamicSlidingWindowLayer.lazy_initialization = DynamicLayer.lazy_initialization
+
+
+if not quirks.recurrent_states_as_given:
+
+    @of(LinearAttentionLayer)
+    def update_recurrent_state(self, recurrent_states):
+        """In the dtype of the convolution's."""
+        if self.recurrent_states is None:
+            self.recurrent_states = torch.zeros_like(recurrent_states, dtype=self.conv_states.dtype)
+        self.recurrent_states.copy_(recurrent_states)
+        return self.recurrent_states
+
+
+if not quirks.states_are_copied:
+
+    @of(LinearAttentionLayer)
+    def update_conv_state(self, conv_states, conv_kernel_size=None):
+        self.conv_states, self.has_previous_state = conv_states, True
+        return conv_states
+
+    @of(LinearAttentionLayer)
+    def update_recurrent_state(self, recurrent_states):
+        self.recurrent_states = recurrent_states
+        return recurrent_states

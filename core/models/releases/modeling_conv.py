@@ -9,12 +9,18 @@ if not quirks.mixer_of_functions:
             hidden_states = (hidden_states * attention_mask[:, :, None]).to(dtype)
         return hidden_states
 
-    def convolve(module, x, conv_state, cache, conv=None, **kwargs):
-        """The module itself."""
+    def convolve(module, x, conv_state, cache, conv=None, held=None):
+        """The module itself; what the next token needs of x is a tensor of its own, which the cache keeps or copies."""
+        conv, seq_len = module.conv1d if conv is None else conv, x.shape[-1]
+        if conv_state is not None:
+            refuse("/stack/transformers", "tokens after the prompt, from states of a convolution and of a scan, are modelled from transformers 5.15 on")
         if cache is not None:
-            refuse("/stack/transformers", "states of a convolution and of a scan are modelled from transformers 5.15 on")
-        conv = module.conv1d if conv is None else conv
-        out = conv(x)[:, :, : x.shape[-1]]
+            left = F.pad(x, (module.conv_kernel_size - seq_len, 0))
+            kept = cache.update_conv_state(left, module.layer_idx)
+            if held is not None and quirks.left_outlives:
+                held.append(left)
+            left = kept
+        out = conv(x)[:, :, :seq_len]
         return out if module.activation is None else ACT2FN[module.activation](out)
 
 

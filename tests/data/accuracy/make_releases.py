@@ -49,8 +49,11 @@ ROWS = {  # type: (releases, steps)
     **{kind: (("5.17",), ["eager", "mixed-ckpt-pad"]) for kind in ("llama+quick_gelu", "gpt_neox+quick_gelu", "llama+gelu_10", "llama+hardswish", "llama+mish")},
     **{kind: (("5.0", "5.1"), ["eager", "mixed-ckpt-pad"]) for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")},
     "olmo3": (("4.57",), ALL),
-    "qwen3_next": (("4.57",), ["mixed-ckpt-pad", "eager-nc", "fp32-nc"]),
-    "lfm2": (("4.54", "4.57"), ["mixed-ckpt-pad", "eager-nc", "fp32-nc"]),
+    "qwen3_next": (("4.57", "5.4", "5.13"), ["mixed-ckpt-pad", "eager", "eager-nc", "fp32-nc"]),
+    "qwen3_5": (("5.2", "5.4", "5.6", "5.10", "5.16", "5.20"), ["eager", "mixed-ckpt-pad", "lora"]),
+    "qwen3_5_moe": (("5.4", "5.6", "5.13", "5.16"), ["eager", "mixed-ckpt-pad"]),
+    "gemma3": (("5.6", "5.10", "5.16"), NO_FLASH + ["fa2-accum"]),
+    "lfm2": (("4.54", "4.57", "5.0", "5.10"), ["mixed-ckpt-pad", "eager", "eager-nc", "fp32-nc"]),
     "nemotron_h": (("5.6", "5.10", "5.14", "5.17"), NO_LORA),
 }
 CHANGED = {kind: {"hidden_act": kind.split("+")[1]} for kind in ROWS if "+" in kind}  # what stands behind a type's name
@@ -76,6 +79,28 @@ def trace(config, training):
     if (5, 0) <= version < (5, 19):  # Trainer._get_num_items_in_batch
         step.Run.count_items = lambda run, batches: sum(
             (b["labels"][..., 1:] if version >= (5, 10) else b["labels"]).ne(-100).sum() for b in batches) if run.takes_count else None
+    if config["model_type"] == "gemma3" and version < (5, 17):  # its loss takes the places that are no padding, whose number lies in the GPU's memory
+        getitem = torch.Tensor.__getitem__
+
+        def chosen(t, mask):
+            if not (isinstance(mask, torch.Tensor) and mask.is_cuda and mask.dtype == torch.bool and mask.shape[-1] == training["seq_len"] - 1):
+                return getitem(t, mask)
+            rows = mask.shape[0] * (mask.shape[1] - (1 if training["padded"] else 0))
+            return Rows.apply(t, mask, rows)
+
+        class Rows(torch.autograd.Function):  # index_select of what nonzero() finds, as IndexBackward0: it saves the mask
+            @staticmethod
+            def forward(ctx, t, mask, rows):
+                ctx.save_for_backward(mask)
+                ctx.rows, ctx.like = rows, t.shape
+                return getitem(t, torch.empty((rows, mask.dim()), dtype=torch.int64, device=mask.device).unbind(1))
+
+            @staticmethod
+            def backward(ctx, grad):
+                places = torch.empty((ctx.rows, ctx.saved_tensors[0].dim()), dtype=torch.int64, device=grad.device).unbind(1)
+                return torch.ops.aten._index_put_impl_(grad.new_zeros(ctx.like), places, grad, True, True), None, None
+
+        torch.Tensor.__getitem__ = chosen
     if "text_config" in config or "vision_config" in config:  # with its towers, as composite.py has it
         import transformers
         whole = transformers.AutoModelForImageTextToText._model_mapping
