@@ -72,7 +72,7 @@ if not quirks.loss_by_function or quirks.gpt_cast_logits:
     def shift(logits):
         return logits[..., :-1, :]
 
-    CausalLM.shift, CausalLM.casts = staticmethod(shift), (False, False)  # logits to fp32, and back after the loss
+    CausalLM.shift, CausalLM.casts = staticmethod(shift), (False, False)  # logits to fp32; for the loss alone, and back after it
 
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, labels=None, use_cache=None, logits_to_keep=0,
@@ -85,7 +85,8 @@ if not quirks.loss_by_function or quirks.gpt_cast_logits:
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.logits(hidden_states)
         upcast, back = self.casts
-        if upcast:
+        back = back and labels is not None
+        if upcast and (back or not self.casts[1]):
             logits = logits.to(torch.float32)
         loss = None
         if labels is None:
