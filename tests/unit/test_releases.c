@@ -33,6 +33,9 @@ static const char *const configs[] = {
     "\"linear_key_head_dim\":16,\"linear_value_head_dim\":16,\"num_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
     "\"shared_expert_intermediate_size\":32," SMALL "}",
     "{\"model_type\":\"gemma3_text\",\"head_dim\":16,\"sliding_window\":32," SMALL "}",
+    "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\",\"head_dim\":16,\"sliding_window\":32," SMALL "},\"vision_config\":{\"model_type\":"
+    "\"siglip_vision_model\",\"hidden_size\":32,\"image_size\":28,\"patch_size\":14,\"intermediate_size\":64,\"num_attention_heads\":2,\"num_hidden_layers\":1,"
+    "\"vision_use_head\":false}}",
 };
 
 static const struct recipe steps[] = {

@@ -52,7 +52,7 @@ ROWS = {  # type: (releases, steps)
     "qwen3_next": (("4.57", "5.4", "5.13"), ["mixed-ckpt-pad", "eager", "eager-nc", "fp32-nc"]),
     "qwen3_5": (("5.2", "5.4", "5.6", "5.10", "5.16", "5.20"), ["eager", "mixed-ckpt-pad", "lora"]),
     "qwen3_5_moe": (("5.4", "5.6", "5.13", "5.16"), ["eager", "mixed-ckpt-pad"]),
-    "gemma3": (("5.6", "5.10", "5.16"), NO_FLASH + ["fa2-accum"]),
+    "gemma3": (("4.53", "4.57", "5.6", "5.10", "5.16"), NO_FLASH + ["fa2-accum"]),
     "lfm2": (("4.54", "4.57", "5.0", "5.10"), ["mixed-ckpt-pad", "eager", "eager-nc", "fp32-nc"]),
     "nemotron_h": (("5.6", "5.10", "5.14", "5.17"), NO_LORA),
 }
