@@ -364,16 +364,17 @@ static bool takes_fewer(const struct program_source *from, const struct stack *s
     return same;
 }
 
-/* `turn` of a class: how many tokens a turn of the loops in its layers takes, how many nodes it makes. */
+/* `turn` of a class: how many tokens a turn of the loops in its layers takes, how many nodes it makes; how many those make that do not depend on tokens. */
 static void take_turns(struct program *p, struct arch *ret)
 {
     sv said = sv_null();
     uint32_t n = 0;
     const sv *items;
 
-    if (script_find(p->s, p->model_class, script_symbol(p->s, "turn"), &said) == 0 && (items = seq_items(said, &n)) && n == 2) {
+    if (script_find(p->s, p->model_class, script_symbol(p->s, "turn"), &said) == 0 && (items = seq_items(said, &n)) && n == 3) {
         ret->turn_tokens = (uint32_t)items[0].i;
         ret->turn_nodes = (uint32_t)items[1].i;
+        ret->loop_nodes = (uint32_t)items[2].i;
     }
     sv_drop(p->s, said);
     script_forgive(p->s);

@@ -441,7 +441,7 @@ static uint32_t births_of_layer(const struct step *s)
 
 uint32_t train_turns(const struct arch *a, const struct step *s)
 {
-    return a->turn_tokens ? (s->r.seq_len_tokens / a->turn_tokens + 1) * a->turn_nodes : 0;
+    return a->turn_tokens ? (s->r.seq_len_tokens / a->turn_tokens + 1) * a->turn_nodes + a->loop_nodes : 0;
 }
 
 /* What the loops of a layer make beside it; the graph of a region that is not reentrant stands too. */

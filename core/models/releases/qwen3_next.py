@@ -2,7 +2,7 @@
 from transformers.releases import of, quirks
 
 if not quirks.delta_rule_by_triangles:
-    Qwen3NextForCausalLM.turn = (64, 768)
+    Qwen3NextForCausalLM.turn = (64, 48, 1024)
 
 if quirks.experts_in_turn:
 
