@@ -174,14 +174,12 @@ void kbit_load(struct run *r, struct tree *t)
 {
     val map = 0;
 
-    if (r->q->bnb_loads_by_name) {
-        warm_up(r, t);
-        load_sorted(r, t->root, load_param, &map);
-    } else if (!kbit_load_shards(r, t, KBIT_ON_DEVICE, &map)) {
+    if (r->q->bnb_loads_by_name)
+        kbit_load_by_name(r, t, load_param, &map);
+    else if (kbit_load_shards(r, t, KBIT_ON_DEVICE, &map))
+        load_rest(r, t->root);
+    else
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
-        return;
-    }
-    load_rest(r, t->root);
 }
 
 void kbit_load_by_name(struct run *r, struct tree *t, kbit_loader load, void *of)

@@ -1,6 +1,7 @@
 /* mxfp4.c - experts in mxfp4 on the device. See mxfp4.h. */
 #include "tuning/mxfp4.h"
 
+#include "torch/autograd.h"
 #include "torch/ops.h"
 #include "tuning/kbit_load.h"
 
@@ -101,15 +102,10 @@ static val pack_bits(struct run *r, int64_t n)
     return out;
 }
 
-static int64_t up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 /* HopperMXValueLayout.swizzle_data(): padded, turned, packed anew. Elsewhere the kernels read what the checkpoint has. */
 static void swizzle(struct run *r, struct param *p)
 {
-    int64_t n = p->size[0] * up(p->size[1], TILE_COLUMNS) * up(p->size[2], TILE_BYTES);
+    int64_t n = p->size[0] * round_up(p->size[1], TILE_COLUMNS) * round_up(p->size[2], TILE_BYTES);
     val padded, turned, old = p->value, made;
 
     padded = owned(r, value_empty(r, OP_MXFP4_SWIZZLE, DTYPE_UINT8, SHAPE(n)));
@@ -182,21 +178,21 @@ static void look_up(struct run *r, enum dtype dtype, int64_t n)
 static void unpack_chunk(struct run *r, enum dtype dtype, int64_t rows)
 {
     int64_t half = rows * SHARE / 2;
-    val low = indices(r, half), high = r->q->mxfp4_indexes_ints ? 0 : indices(r, half);
+    val low = indices(r, half), high;
 
-    look_up(r, dtype, half);
-    if (!high) {
+    if (r->q->mxfp4_indexes_ints) { /* one half after the other */
+        look_up(r, dtype, half);
         value_unref(r, low);
-        high = indices(r, half);
-        low = 0;
-    }
-    look_up(r, dtype, half);
-    if (!low)
-        value_unref(r, high);
-    if (low) {
+        low = indices(r, half);
+        look_up(r, dtype, half);
         value_unref(r, low);
-        value_unref(r, high);
+        return;
     }
+    high = indices(r, half);
+    look_up(r, dtype, half);
+    look_up(r, dtype, half);
+    value_unref(r, low);
+    value_unref(r, high);
 }
 
 /* convert_moe_packed_tensors() */

@@ -27,25 +27,20 @@ static void log_product(struct run *r, enum op op, const struct packed_linear *l
     work_add_product(r, op, dtype, (uint64_t)(2 * m * l->in * l->out), words + (uint64_t)(m * (l->in + l->out)) * half);
 }
 
-static int64_t up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 /* determine_reduce_max_m() */
 static int64_t reduced_rows(int64_t m)
 {
     int64_t parts = (m + MARLIN_MOST_ROWS - 1) / MARLIN_MOST_ROWS;
 
     if (m <= MARLIN_MOST_ROWS)
-        return up(m, MARLIN_ROWS);
+        return round_up(m, MARLIN_ROWS);
     return MARLIN_MOST_ROWS * (parts < MARLIN_PARTS ? parts : MARLIN_PARTS);
 }
 
 /* gptq_marlin_gemm(): output, a copy's room of the input (taken by 2.2.0 whether it is used or not), partial sums in fp32 */
 static val marlin(struct run *r, const struct packed_linear *l, val x)
 {
-    int64_t m = rows_of(r, l, x), rows = up(m < MARLIN_MOST_ROWS ? m : MARLIN_MOST_ROWS, MARLIN_ROWS);
+    int64_t m = rows_of(r, l, x), rows = round_up(m < MARLIN_MOST_ROWS ? m : MARLIN_MOST_ROWS, MARLIN_ROWS);
     enum dtype dtype = dtype_of(r, x);
     val out = value_empty(r, OP_MARLIN_GEMM, dtype, SHAPE(m, l->out)), copy = 0, sums;
 

@@ -16,10 +16,9 @@ if not quirks.mixer_of_functions:
             refuse("/stack/transformers", "tokens after the prompt, from states of a convolution and of a scan, are modelled from transformers 5.15 on")
         if cache is not None:
             left = F.pad(x, (module.conv_kernel_size - seq_len, 0))
-            kept = cache.update_conv_state(left, module.layer_idx)
             if held is not None and quirks.left_outlives:
                 held.append(left)
-            left = kept
+            left = cache.update_conv_state(left, module.layer_idx)
         out = conv(x)[:, :, :seq_len]
         return out if module.activation is None else ACT2FN[module.activation](out)
 

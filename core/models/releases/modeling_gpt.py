@@ -72,7 +72,7 @@ if not quirks.loss_by_function or quirks.gpt_cast_logits:
     def shift(logits):
         return logits[..., :-1, :]
 
-    CausalLM.shift, CausalLM.casts = staticmethod(shift), (False, False)  # logits to fp32; for the loss alone, and back after it
+    CausalLM.shift, CausalLM.casts = staticmethod(shift), (False, False)  # logits to fp32; for the loss alone, and back behind it
 
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, labels=None, use_cache=None, logits_to_keep=0,
@@ -84,9 +84,9 @@ if not quirks.loss_by_function or quirks.gpt_cast_logits:
         if quirks.gpt_slices_logits:
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.logits(hidden_states)
-        upcast, back = self.casts
-        back = back and labels is not None
-        if upcast and (back or not self.casts[1]):
+        upcast, for_loss = self.casts
+        back = for_loss and labels is not None
+        if upcast and (back or not for_loss):
             logits = logits.to(torch.float32)
         loss = None
         if labels is None:
