@@ -1,5 +1,6 @@
 """gemma3 by earlier releases: its class computes the loss, of the places that are not padding."""
 from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.modeling_utils import slice_logits_to_keep
 from transformers.releases import of, quirks, refuse
 
 if not quirks.gemma3_calls_loss_function:
@@ -14,7 +15,7 @@ if not quirks.gemma3_calls_loss_function:
         outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
                              inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
         hidden_states = outputs.last_hidden_state
-        hidden_states = hidden_states if not logits_to_keep else hidden_states[:, -logits_to_keep:, :]
+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
         loss = None
         if labels is not None:
