@@ -419,4 +419,26 @@ START_TEST(experts_that_are_modules_have_room)
 }
 END_TEST
 
-UNIT_TESTS("families", unit_test(are_written_where_asked); unit_rows(are_answered_as_rows_say, parts); unit_test(count_what_is_traced); unit_test(are_the_page); unit_test(have_a_row_for_each_program); unit_test(are_listed); unit_test(experts_that_are_modules_have_room);)
+/* Gemma 3 of text alone: what its class raises on in training has no figures, the releases on either side have. */
+static const struct {
+    const char *transformers;
+    bool raises;
+} gemma3[] = {{"4.53", false}, {"4.57", false}, {"5.0", true}, {"5.5", true}, {"5.6", false}};
+
+START_TEST(what_a_release_raises_on_is_said)
+{
+    char body[300];
+    struct reply reply;
+    const char *why;
+
+    (void)snprintf(body, sizeof body, "{\"model\":\"google/gemma-3-4b-it\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"stack\":{\"transformers\":\"%s\"},"
+                   "\"training\":{\"methods\":\"single\",\"tuning\":\"full\",\"micro_batch_size\":1}}", gemma3[_i].transformers);
+    reply = ask(body);
+    ck_assert_msg(!strstr(reply.r.body, "\"peak_allocated_bytes\"") == gemma3[_i].raises, "%s: %.300s", body, reply.r.body);
+    why = json_str(reply_at(&reply, "candidates/0/reason/detail"));
+    ck_assert_msg(!gemma3[_i].raises || (why && strstr(why, "token_type_ids")), "%s: %s", body, why);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("families", unit_test(are_written_where_asked); unit_rows(are_answered_as_rows_say, parts); unit_test(count_what_is_traced); unit_test(are_the_page); unit_test(have_a_row_for_each_program); unit_test(are_listed); unit_test(experts_that_are_modules_have_room); unit_rows(what_a_release_raises_on_is_said, gemma3);)

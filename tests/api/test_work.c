@@ -150,6 +150,9 @@ END_TEST
 static const char *const of_kinds[] = {
     "{\"model\":\"Qwen/Qwen3-Next-80B-A3B-Instruct\"," EIGHT("H100") ",\"training\":{\"seq_len\":4096}}",
     "{\"model\":\"Qwen/Qwen3.5-35B-A3B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"seq_len\":4096}}",
+    /* a chunk's system row by row, 63 turns whatever the sequence: they have room */
+    "{\"model\":\"Qwen/Qwen3.5-9B\"," EIGHT("H100") ",\"stack\":{\"transformers\":\"5.6\"},\"training\":{\"seq_len\":2048,\"methods\":\"ddp\",\"tuning\":\"lora\","
+    "\"lora\":{\"target_modules\":\"all-linear\"},\"micro_batch_size\":1,\"gradient_checkpointing\":true}}",
 };
 
 START_TEST(layers_of_several_kinds_are_few_enough)
