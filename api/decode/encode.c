@@ -107,9 +107,22 @@ static void write_member(struct jsonw *w, const struct member *m, const void *at
     case KIND_OWN:
         m->write(w, m->key, at);
         return;
-    case KIND_JSON:
-        return; /* the caller's own document is not repeated */
+    case KIND_JSON: /* the caller's own document is not repeated */
+        return;
     }
+}
+
+/* An object that holds the caller's own documents alone would stand empty: it is left out with them. */
+static bool is_repeated(const struct member *m, const void *at)
+{
+    if (m->kind == KIND_JSON)
+        return false;
+    if (m->kind != KIND_OBJECT)
+        return member_is_set(m, at);
+    for (const struct member *of = m->members; of->key; of++)
+        if (is_repeated(of, (const char *)at + of->at))
+            return true;
+    return false;
 }
 
 void encode_members(struct jsonw *w, const struct member *members, const void *from)
@@ -117,7 +130,7 @@ void encode_members(struct jsonw *w, const struct member *members, const void *f
     for (const struct member *m = members; m->key; m++) {
         const char *at = (const char *)from + m->at;
 
-        if (member_is_set(m, at))
+        if (is_repeated(m, at))
             write_member(w, m, at);
     }
 }
