@@ -36,6 +36,13 @@ static const char *const configs[] = {
     "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\",\"head_dim\":16,\"sliding_window\":32," SMALL "},\"vision_config\":{\"model_type\":"
     "\"siglip_vision_model\",\"hidden_size\":32,\"image_size\":28,\"patch_size\":14,\"intermediate_size\":64,\"num_attention_heads\":2,\"num_hidden_layers\":1,"
     "\"vision_use_head\":false}}",
+#define SEES "\"in_channels\":3,\"patch_size\":14,\"spatial_merge_size\":2,\"temporal_patch_size\":2,\"num_heads\":2,\"depth\":1,"
+    "{\"model_type\":\"qwen2_vl\",\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[2,3,3]},\"vision_config\":{" SEES "\"embed_dim\":32,\"hidden_size\":64}," SMALL "}",
+    "{\"model_type\":\"qwen2_5_vl\",\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[2,3,3]},\"vision_config\":{" SEES
+    "\"hidden_size\":32,\"intermediate_size\":64,\"out_hidden_size\":64}," SMALL "}",
+    "{\"model_type\":\"qwen3_vl\",\"text_config\":{\"model_type\":\"qwen3_vl_text\",\"head_dim\":16," SMALL "},\"vision_config\":{" SEES
+    "\"hidden_size\":32,\"intermediate_size\":64,\"num_position_embeddings\":16,\"out_hidden_size\":64,\"deepstack_visual_indexes\":[0]}}",
+#undef SEES
 };
 
 static const struct recipe steps[] = {
@@ -150,7 +157,7 @@ static bool is_of_others(const char *name)
 
 static bool is_of_these(const char *model_types)
 {
-    static const char *const these[] = {"llama", "mistral", "qwen2", "qwen3", "gemma2"};
+    static const char *const these[] = {"llama", "mistral", "qwen2", "qwen3", "gemma2", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"};
     bool found = false;
 
     for (size_t i = 0; i < sizeof these / sizeof *these; i++)

@@ -71,17 +71,18 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales or quirks.m
         inputs_embeds = self.embedded(inputs_embeds)
         hidden_states = self.start(inputs_embeds)
         tables = self.tables(hidden_states, position_ids) if quirks.rope_once else [None] * len(self.layers)
+        handed = self.handed(position_ids)
         hidden_states = self.normalized(hidden_states)
         beside = masks[len(masks) - row :] + tables[len(self.layers) :]  # what layers are handed and do not take: cache_position, the other kind's tables
         if beside:
             kwargs["beside"] = beside
         for layer, mask, turn in zip(self.layers, masks, tables):
             if self.gradient_checkpointing and self.training and self.checkpoints:
-                outputs = self._gradient_checkpointing_func(partial(call, layer), hidden_states, mask, position_ids, past_key_values, use_cache, turn,
+                outputs = self._gradient_checkpointing_func(partial(call, layer), hidden_states, mask, handed, past_key_values, use_cache, turn,
                                                             *beside)
             else:
                 outputs = layer(
-                    hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=position_ids,
+                    hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=handed,
                     past_key_values=past_key_values, use_cache=use_cache, **kwargs)
             hidden_states = outputs
             if not quirks.layers_return_tuples:

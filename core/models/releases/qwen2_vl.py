@@ -1,4 +1,4 @@
-"""qwen2_vl before 5.17: each layer puts the tables of three grids together."""
+"""qwen2_vl before 5.17: each layer puts the tables of three grids together; before 5.2 text asks for their index, before 4.56 no count of items reaches the loss."""
 from transformers.modeling_rope_utils import rotate_half
 from transformers.releases import of, quirks
 
@@ -16,3 +16,20 @@ if not quirks.grids_recomposed:
         q_turned = (q * cos) + (rotate_half(q) * sin)
         k_turned = (k * cos) + (rotate_half(k) * sin)
         return q_turned, k_turned
+
+if quirks.text_asks_rope_index:
+    from transformers.modeling_composite import asks_rope_index, sees_positions
+
+    asks_rope_index(Qwen2VLModel)
+    if quirks.grids_show_positions:
+        sees_positions(Qwen2VLTextModel)
+
+if quirks.rope_in_attention:
+    Qwen2VLAttention.rotary = Qwen2VLRotaryEmbedding
+
+if not quirks.grids_hand_loss_items:
+    from transformers.loss.loss_utils import LOSS_MAPPING
+
+    @of(Qwen2VLForConditionalGeneration)
+    def loss_function(self, num_items_in_batch=None, **given):
+        return LOSS_MAPPING[self.loss_type](**given)
