@@ -505,12 +505,6 @@ static bool call_on_model(struct program *p, const char *file, const char *name,
     return sv_ok(done);
 }
 
-/* A head that runs as a module of its own, before the loss. */
-static bool keeps_head(const char *loss)
-{
-    return !strcmp(loss, "chunked") || !strcmp(loss, "logits_once") || !strncmp(loss, "compiled", sizeof "compiled" - 1);
-}
-
 /* What the Trainer, or a script, puts in the place of parts of a model that stands. */
 static bool replace_parts(struct program *p, struct model *m)
 {
@@ -534,7 +528,6 @@ static bool replace_parts(struct program *p, struct model *m)
         values[i] = sv_bool(m->lora_kernels >> i & 1);
     if (m->lora_kernels && !call_on_model(p, "transformers.axolotl.kernels", "apply", LORA_KERNEL_COUNT, values, adapted))
         return false;
-    m->tree.reads_head = (m->liger_kernels >> LIGER_FUSED_LINEAR & 1) || (m->loss && !keeps_head(m->loss));
     return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);
 }
 

@@ -182,12 +182,13 @@ static sv without_dropout(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
-/* reads_head(): its weight, and calls no head */
-static sv reads_head(struct script *s, const struct script_args *a)
+/* reads(module): its parameters, and does not call it */
+static sv reads(struct script *s, const struct script_args *a)
 {
-    (void)a;
-    if (natives_of(s)->tree)
-        natives_of(s)->tree->reads_head = true;
+    struct module *m = natives_module(natives_of(s), a->v[0]);
+
+    if (m && natives_of(s)->run)
+        module_read(natives_of(s)->run, m);
     return sv_none();
 }
 
@@ -208,7 +209,7 @@ static const struct script_native functions[] = {
     {"all_count", all_count, "mask, /", 0, NATIVE_PLAIN},
     {"half_count", half_count, "verdicts, /", 0, NATIVE_PLAIN},
     {"adapters", set_adapters, "on, /", 0, NATIVE_PLAIN},
-    {"reads_head", reads_head, "", 0, NATIVE_PLAIN},
+    {"reads", reads, "module, /", 0, NATIVE_PLAIN},
     {"without_dropout", without_dropout, "", 0, NATIVE_PLAIN},
     {0},
 };

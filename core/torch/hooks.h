@@ -39,6 +39,7 @@ struct module_hook {
     val (*post)(struct run *r, struct module *m, void *of, val result);
     void *of;
     struct module_hook *next;
+    void (*read)(struct run *r, struct module *m, void *of); /* its parameters are looked at and it is not called: module_read(). NULL: none */
 };
 
 /* Used by autograd.c and run.c. */

@@ -294,6 +294,13 @@ struct frame module_enter_with(struct run *r, struct module *m, val *x)
     return f;
 }
 
+void module_read(struct run *r, struct module *m)
+{
+    for (const struct module_hook *h = m->hooks; h && !run_dead(r); h = h->next)
+        if (h->read)
+            h->read(r, m, h->of);
+}
+
 struct frame module_enter(struct run *r, struct module *m)
 {
     val none_given = 0;

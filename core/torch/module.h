@@ -104,7 +104,6 @@ struct tree {
     uint32_t n_modules, max_modules;
     enum dtype dtype;         /* of parameters, and of buffers that follow them */
     struct module *head;      /* the output embeddings: when they return, the loss begins */
-    bool reads_head;          /* the root's own forward reads the head's weight, and calls no head */
     bool shares_modules;      /* one stands in several places, of which the tree has the first */
     struct err error;         /* sticky */
 };
@@ -129,6 +128,7 @@ void module_unlink(struct module *m); /* takes it and what is below it from its 
 
 /* nn.Module.__call__: the argument lives until the module returns. */
 val call(struct run *r, struct module *m, val x);
+void module_read(struct run *r, struct module *m); /* a forward looks at its parameters, and does not call it */
 struct frame module_enter(struct run *r, struct module *m); /* for forwards with more arguments: hold() each, then frame_leave() */
 struct frame module_enter_with(struct run *r, struct module *m, val *x); /* its hooks see, and may replace, the first argument */
 void module_hook(struct tree *t, struct module_hook **list, struct module_hook hook); /* adds one at the end of &m->hooks */

@@ -345,7 +345,7 @@ static void offload_activations(struct trainer *t)
 
     t->offload = offload_new(&t->run, SAVES_A_LAYER * (t->model.arch->layers + 4));
     if (head && !strcmp(head->name, "lm_head"))
-        module_hook(&t->model.tree, &head->hooks, (struct module_hook){head_enters, head_returns, NULL, NULL});
+        module_hook(&t->model.tree, &head->hooks, (struct module_hook){head_enters, head_returns, NULL, NULL, NULL});
 }
 
 /* optim_dict[param].step(), .zero_grad() */

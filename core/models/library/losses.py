@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from transformers.liger import bind, linear_loss, liger_cross_entropy
+from transformers.liger import bind, linear_loss, liger_cross_entropy, weight_that_is_read
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.releases import refuse
 from transformers.trl.fused_lm_head import add_fused_lm_head, router_aux_loss_coef, text_config
@@ -37,7 +37,7 @@ def put(model, loss_of):
 def liger(model):
     """LigerFusedLinearCrossEntropyLoss that a script calls itself"""
     head_of(model)
-    put(model, lambda hidden, model, labels, items: linear_loss(hidden, model.get_output_embeddings().weight, labels, items))
+    put(model, lambda hidden, model, labels, items: linear_loss(hidden, weight_that_is_read(model), labels, items))
 
 
 def chunked(model):
@@ -157,12 +157,14 @@ def cut_cross_entropy(model):
     def loss_of(hidden, model, labels, items):
         if hidden.dtype == torch.float32:
             refuse("/training/loss", "cut cross-entropy's backward takes hidden states in half precision, and these are fp32: bf16 weights")
+        c = weight_that_is_read(model)
         e = hidden.contiguous()
         targets = labels.contiguous()
         valids = valid_rows(targets)
         e = e.flatten(0, -2)
         targets = targets.flatten()
-        loss = LinearCrossEntropyFunction.apply(e, model.get_output_embeddings().weight, targets, valids)
+        loss = LinearCrossEntropyFunction.apply(e, c, targets, valids)
+        del c
         return loss / items if items is not None else loss
 
     put(model, loss_of)

@@ -69,7 +69,7 @@ static void hook_modules(struct colossal *c, struct tree *t)
 {
     for (uint32_t i = 1; i < t->n_modules; i++)
         if (t->modules[i]->params && module_is_below(t->modules[i], t->root))
-            module_hook(t, &t->modules[i]->hooks, (struct module_hook){before_module, NULL, c, NULL});
+            module_hook(t, &t->modules[i]->hooks, (struct module_hook){before_module, NULL, c, NULL, NULL});
 }
 
 /* grad_handle(): a tensor without storage stands for the gradient, which lies in the chunk from now on. */

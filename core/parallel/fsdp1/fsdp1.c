@@ -118,7 +118,7 @@ static void hook_units(struct fsdp1 *f)
         struct unit *u = &f->units[i];
 
         if (u->n_params)
-            module_hook(f->tree, &u->module->hooks, (struct module_hook){fsdp1_pre_forward, fsdp1_post_forward, u, NULL});
+            module_hook(f->tree, &u->module->hooks, (struct module_hook){fsdp1_pre_forward, fsdp1_post_forward, u, NULL, NULL});
     }
 }
 

@@ -170,7 +170,7 @@ static void hang_hooks(struct fsdp2 *f)
         for (uint32_t k = 0; k < f->units[i].n_modules; k++) {
             struct module *m = f->units[i].modules[k];
 
-            module_hook(f->tree, &m->hooks, (struct module_hook){module_enters, module_leaves, &f->units[i], NULL});
+            module_hook(f->tree, &m->hooks, (struct module_hook){module_enters, module_leaves, &f->units[i], NULL, NULL});
             m->casts_to = f->mixed ? (uint8_t)(f->compute + 1) : 0; /* cast_forward_inputs: rotary tables in fp32, alibi */
         }
 }

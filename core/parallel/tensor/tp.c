@@ -250,7 +250,7 @@ static bool cut_experts(struct wrapping *w, struct module *m, struct cut *c)
         return false;
     *around = (struct module_around){locals_enter, locals_leave, locals};
     m->around = around;
-    module_hook(w->tree, &m->hooks, (struct module_hook){experts_enter, experts_leave, c, NULL});
+    module_hook(w->tree, &m->hooks, (struct module_hook){experts_enter, experts_leave, c, NULL, NULL});
     return !w->tree->error.code;
 }
 
@@ -273,7 +273,7 @@ static bool cut_module(struct wrapping *w, struct module *m)
     m->extra = c;
     if (m->split == SPLIT_VOCABULARY && m->forward != module_leaf_forward(m->kind)) {
         m->within = scaled_vocabulary_forward;
-        module_hook(w->tree, &m->hooks, (struct module_hook){NULL, scaled_vocabulary_leave, c, NULL});
+        module_hook(w->tree, &m->hooks, (struct module_hook){NULL, scaled_vocabulary_leave, c, NULL, NULL});
     } else if (ways[m->split].forward) {
         m->forward = ways[m->split].forward;
     }

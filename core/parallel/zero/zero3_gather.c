@@ -253,12 +253,10 @@ static void gather_now(struct zero3 *z, struct zero3_param *p)
     p->status = ZERO3_AVAILABLE;
 }
 
-/* ZeROOrderedDict.__getitem__: peft asks for lora_A.weight.dtype. What is absent then is gathered at once, and is the reader's, too, from
- * now on. */
-void zero3_read(struct zero3 *z, struct zero3_module *m)
+/* ZeROOrderedDict.__getitem__: peft asks for lora_A.weight.dtype, a fused loss for the head's weight. What is absent then is gathered at once, and is
+ * the reader's, too, from now on: register_external_parameter(FWD_MODULE_STACK[-1]). */
+void zero3_read(struct zero3 *z, struct zero3_module *m, struct zero3_module *reader)
 {
-    struct zero3_module *reader = &z->modules[m->reader];
-
     for (uint32_t i = 0; i < m->n; i++) {
         struct zero3_param *p = &z->params[z->of_module[m->first + i]];
         bool known = false;
@@ -268,7 +266,7 @@ void zero3_read(struct zero3 *z, struct zero3_module *m)
         gather_now(z, p);
         for (uint32_t k = 0; k < reader->n; k++)
             known |= z->of_module[reader->first + k] == z->of_module[m->first + i];
-        if (!known)
+        if (!known && reader->n < reader->room)
             z->of_module[reader->first + reader->n++] = z->of_module[m->first + i];
     }
 }

@@ -44,7 +44,7 @@ static val pre(struct run *r, struct module *module, void *of, val x)
         zero3_fetch(m->z, &m->z->modules[m->z->n_modules + i], true);
     }
     if (m->reader && !r->in_backward)
-        zero3_read(m->z, m);
+        zero3_read(m->z, m, &m->z->modules[m->reader]);
     zero3_trace_module(m->z, m->number);
     zero3_fetch(m->z, m, true);
     m->grads_remaining = wants_grad(r, x);
@@ -63,12 +63,22 @@ static val post(struct run *r, struct module *module, void *of, val result)
     return result ? hook_backward(r, result, before_backward, m) : 0;
 }
 
+/* by the model's own forward */
+static void read(struct run *r, struct module *module, void *of)
+{
+    struct zero3_module *m = of;
+
+    (void)module;
+    if (!r->in_backward)
+        zero3_read(m->z, m, &m->z->modules[m->z->root->number]);
+}
+
 /* _register_deepspeed_module: every module that is not below a leaf */
 void zero3_hook(struct zero3 *z, struct tree *t)
 {
     for (uint32_t i = 1; i < t->n_modules; i++)
         if (module_is_below(t->modules[i], t->root) && (!z->modules[i].whole || z->modules[i].whole == t->modules[i]))
-            module_hook(t, &t->modules[i]->hooks, (struct module_hook){pre, post, &z->modules[i], NULL});
+            module_hook(t, &t->modules[i]->hooks, (struct module_hook){pre, post, &z->modules[i], NULL, read});
 }
 
 /* The root's outputs are no single value to its frame: its hook sees them here. */

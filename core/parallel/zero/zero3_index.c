@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { HEAD = 2 }; /* weight, bias */
+
 static void count(void *context, struct module *m, struct param *p)
 {
     struct zero3 *z = context;
@@ -38,7 +40,7 @@ bool zero3_number(struct zero3 *z, struct tree *t)
     z->params = run_room(r, sizeof *z->params, z->n);
     z->modules = run_room(r, sizeof *z->modules, z->n_modules + (size_t)ZERO3_WRAPPERS);
     z->below = run_room(r, sizeof *z->below, z->n_modules);
-    z->of_module = run_room(r, sizeof *z->of_module, 3 * (size_t)z->n);
+    z->of_module = run_room(r, sizeof *z->of_module, 3 * (size_t)z->n + HEAD);
     z->trained = run_room(r, sizeof *z->trained, z->n_trained);
     z->sub_groups = run_room(r, sizeof *z->sub_groups, z->n_trained);
     z->gathers = run_room(r, sizeof *z->gathers, z->n + (size_t)1);
@@ -158,11 +160,11 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
         for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
             if (!p->buffer && p->value && z->index_of[p->value])
                 z->of_module[z->n_indexed++] = z->index_of[p->value] - 1;
-        if (i && t->modules[i] == t->root && t->reads_head && t->head && t->head->weight) /* ZeROOrderedDict registers it as an external parameter */
-            z->of_module[z->n_indexed++] = z->index_of[t->head->weight->value] - 1;
         z->modules[i].n = z->n_indexed - z->modules[i].first;
         z->modules[i].reader = i ? reader_of(t->modules[i]) : 0;
+        z->n_indexed += i && t->modules[i] == t->root ? HEAD : 0; /* what it will have read of its head */
         z->n_indexed += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
+        z->modules[i].room = z->n_indexed - z->modules[i].first;
     }
     z->n_wrappers = !z->o->adapters ? 0 : z->r->q->peft_calls_model ? 2 : 1;
     for (uint32_t i = 0; i < z->n_wrappers; i++)

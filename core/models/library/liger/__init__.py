@@ -18,7 +18,9 @@ from transformers.modeling_moe import MoeCausalLM, load_balancing_loss_func
 from transformers.modeling_outputs import CausalLMOutputWithPast, MoeCausalLMOutputWithPast
 from transformers.modeling_utils import slice_logits_to_keep
 from transformers.releases import quirks, refuse
+from transformers.trl.loop import reads
 from transformers.utils.generic import can_return_tuple
+
 
 def norm_forward(in_place, wide):
     def forward(self, hidden_states):
@@ -103,6 +105,13 @@ def linear_loss(hidden_states, weight, labels, num_items_in_batch, chunk_memory=
     return loss
 
 
+def weight_that_is_read(model):
+    """of a head that nobody calls"""
+    head = model.get_output_embeddings()
+    reads(head)
+    return head.weight
+
+
 @can_return_tuple
 def lce_forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None,
                 logits_to_keep=0, num_items_in_batch=None, **kwargs):
@@ -114,7 +123,7 @@ def lce_forward(self, input_ids=None, attention_mask=None, position_ids=None, pa
     kept_hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
     if self.config.model_type == "falcon_h1":
         kept_hidden_states = kept_hidden_states * self.config.lm_head_multiplier
-    loss = linear_loss(kept_hidden_states, self.get_output_embeddings().weight, labels, num_items_in_batch, CHUNK_MEMORY.get(self.config.model_type, 1))
+    loss = linear_loss(kept_hidden_states, weight_that_is_read(self), labels, num_items_in_batch, CHUNK_MEMORY.get(self.config.model_type, 1))
     return CausalLMOutputWithPast(loss=loss, logits=None, past_key_values=outputs.past_key_values)
 
 
@@ -127,7 +136,7 @@ def moe_lce_forward(self, input_ids=None, attention_mask=None, position_ids=None
                          inputs_embeds=inputs_embeds, use_cache=use_cache, output_router_logits=asked, **kwargs)
     hidden_states = outputs[0]
     kept_hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-    loss = linear_loss(kept_hidden_states, self.get_output_embeddings().weight, labels, num_items_in_batch, CHUNK_MEMORY.get(self.config.model_type, 1))
+    loss = linear_loss(kept_hidden_states, weight_that_is_read(self), labels, num_items_in_batch, CHUNK_MEMORY.get(self.config.model_type, 1))
     aux_loss = None
     if asked:
         aux_loss = load_balancing_loss_func(outputs.router_logits, self.config.num_experts, self.config.num_experts_per_tok, attention_mask)

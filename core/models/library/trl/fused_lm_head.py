@@ -7,7 +7,7 @@ from torch._switches import addmm_into, mm_into
 
 from transformers.modeling_moe import load_balancing_loss_func
 from transformers.releases import quirks, refuse
-from transformers.trl.loop import all_count, loss_begins, reads_head
+from transformers.trl.loop import all_count, loss_begins, reads
 from transformers.utils.generic import ModelOutput
 from triton import launch
 
@@ -128,6 +128,7 @@ def add_fused_lm_head(model, outputs=("log_probs",)):
         labels = labels[:, 1:]
         lm_head = self.get_output_embeddings()
         mask = all_count(labels != -100)
+        reads(lm_head)
         weight, bias = lm_head.weight, lm_head.bias
         per_token = score(hidden_states[mask], weight, bias, labels[mask])
         per_token = (None if x is None else x.new_zeros(mask.shape).masked_scatter(mask, x) for x in per_token)
@@ -147,5 +148,4 @@ def add_fused_lm_head(model, outputs=("log_probs",)):
         loss_begins()
         return ChunkedLogProbFunction.apply(hidden, weight, bias, targets, CHUNKED_LOGPROB_CHUNK_SIZE, outputs)
 
-    reads_head()
     model.forward = MethodType(forward, model)
