@@ -79,6 +79,7 @@ struct arch {
     enum { PROBLEM_SINGLE, PROBLEM_REGRESSION, PROBLEM_MULTI } problem; /* problem_type; of one label regression */
     uint32_t turn_tokens, turn_nodes; /* of a program whose layers loop over a sequence: of one turn; 0: none do */
     uint32_t loop_nodes;              /* of loops of a layer that are as long whatever the sequence */
+    const char *loop_package;         /* whose kernels leave no such loop where it is installed; NULL: nobody's */
     uint32_t modules_beside;  /* of a program: those that are not its layers' */
     uint32_t modules_within;  /* and those that are */
     bool never_checkpoints;   /* of a program: supports_gradient_checkpointing is not set */

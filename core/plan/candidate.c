@@ -6,6 +6,7 @@
 #include "plan/pace.h"
 #include "plan/planning.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The GPUs that the degrees leave are data-parallel ranks. */
@@ -270,11 +271,23 @@ enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
     return candidate_stands(p, c, foresee_within(p, c));
 }
 
+/* Behind why a candidate was cut short: layers that loop over a sequence may have been asked without being meant. */
+static void tell_loops(struct planning *p)
+{
+    const struct arch *a = p->q->arch;
+    size_t n = strlen(p->err->detail);
+
+    if (a && a->turn_tokens && a->loop_package && n < sizeof p->err->detail)
+        (void)snprintf(p->err->detail + n, sizeof p->err->detail - n, "; without %s layers loop over the sequence: name stack.%s where it is installed",
+                       a->loop_package, a->loop_package);
+}
+
 /* The work that one question may cause ended here or before. */
 static enum err_code cut_off(struct planning *p, struct plan_candidate *c)
 {
     (void)err_set(p->err, ERR_BUDGET, "", "the %llu events of work that one question is granted do not reach as far as this candidate",
                   (unsigned long long)p->work_events);
+    tell_loops(p);
     p->answer->n_cut++;
     arena_rewind(p->scratch, p->begin);
     return set_aside(p, c, "budget");
@@ -309,5 +322,6 @@ enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enu
     p->answer->n_outgrown++;
     (void)err_set(p->err, rc, "", "a run of %s over %u GPU%s does not fit into the working memory that a question has",
                   method_rows[c->step.r.method].name, p->q->gpus, p->q->gpus == 1 ? "" : "s");
+    tell_loops(p);
     return set_aside(p, c, "budget");
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void tell(const struct kept_run *k, uint32_t head, const struct arena *arena, struct taped *ret)
+static void tell(const struct play_question *q, const struct kept_run *k, uint32_t head, const struct arena *arena, struct taped *ret)
 {
     const struct trainer *t = k->t;
 
@@ -18,7 +18,7 @@ static void tell(const struct kept_run *k, uint32_t head, const struct arena *ar
         .steps_begin = t->steps_begin,
         .peaks_begin = trainer_peaks_begin(t),
         .head_module = head,
-        .addresses_fall = t->run.device.addresses_fall,
+        .addresses_fall = q->device->addresses_fall, /* a tape that was laid out has no run of its own */
     };
 }
 
@@ -120,7 +120,7 @@ static enum err_code keep_one(const struct play_question *q, struct arena *arena
     if (rc)
         return rc;
     arena_keep(arena, k);
-    tell(&k->deep, play_head(k->deep.t), arena, ret);
+    tell(q, &k->deep, play_head(k->deep.t), arena, ret);
     ret->made = laid_out ? TAPE_LAID_OUT : TAPE_PLAYED;
     return ERR_OK;
 }
@@ -218,7 +218,7 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
         rc = play_few(q, arena, &few, err);
         if (rc)
             return rc;
-        tell(&few.run, few.head, arena, ret);
+        tell(q, &few.run, few.head, arena, ret);
         ret->made = few.resized ? TAPE_RESIZED : TAPE_PLAYED;
         return ERR_OK;
     }
@@ -226,7 +226,7 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
     if (!k)
         return play_and_keep(q, arena, ret, err);
     k->deep.t->step = q->step;
-    tell(&k->deep, play_head(k->deep.t), arena, ret);
+    tell(q, &k->deep, play_head(k->deep.t), arena, ret);
     ret->made = TAPE_RESIZED;
     return budget_take(arena->budget, k->deep.t->model.tree.n_modules + (uint64_t)k->deep.t->run.n_events, err);
 }

@@ -45,7 +45,13 @@ struct draw {
     struct recipe recipe;
     struct step step;
     enum look look;
+    const struct device *device; /* NULL: the traced one */
 };
+
+static const struct device *device_of(const struct draw *d)
+{
+    return d->device ? d->device : &traced_device;
+}
 
 static bool draw_arch(struct draw *d, void *room)
 {
@@ -175,7 +181,8 @@ static void same_tape(const struct draw *d, const struct taped *a, const struct 
     ck_assert_msg(a->tape.n_births == b->tape.n_births && a->tape.n_events == b->tape.n_events, "%s: B %u S %u: %u events, in full %u", say(d),
                   r->micro_batch_size, r->seq_len_tokens, a->tape.n_events, b->tape.n_events);
     ck_assert(!memcmp(a->tape.events, b->tape.events, a->tape.n_events * sizeof *a->tape.events));
-    ck_assert(a->tape.steps_begin == b->tape.steps_begin && a->tape.peaks_begin == b->tape.peaks_begin && a->tape.head_module == b->tape.head_module);
+    ck_assert(a->tape.steps_begin == b->tape.steps_begin && a->tape.peaks_begin == b->tape.peaks_begin && a->tape.head_module == b->tape.head_module &&
+              a->tape.addresses_fall == b->tape.addresses_fall);
     ck_assert(a->t->run.n_marks == b->t->run.n_marks && a->t->model.tree.n_modules == b->t->model.tree.n_modules);
     ck_assert(a->host_bytes == b->host_bytes && a->host_bytes_of_all == b->host_bytes_of_all && a->t->last_begins == b->t->last_begins);
     for (uint32_t i = 0; i < a->tape.n_births; i++) {
@@ -214,7 +221,7 @@ static void same_costs(const struct draw *d, const struct taped *x, const struct
 /* What a step costs is told by the run whose tape was laid out for replays, as often as it is asked, and as a run for that alone tells it. */
 static bool tells_costs(const struct draw *d, struct arena *kept, void *other)
 {
-    struct play_question q = {&d->arch, &d->step, &traced_device, LOOK_COSTS, false, false}, in_full = q;
+    struct play_question q = {&d->arch, &d->step, device_of(d), LOOK_COSTS, false, false}, in_full = q;
     unsigned char *mark = kept->cur;
     struct arena fresh;
     struct taped a, b;
@@ -239,7 +246,7 @@ struct ways {
 /* The same question several times, of other sizes: as the arena finds it, and in full. */
 static void look_again(struct draw *d, void *room, void *other, struct ways *ret)
 {
-    struct play_question q = {&d->arch, &d->step, &traced_device, d->look, method_is_zero(d->step.r.method) && chance(70), false}, in_full;
+    struct play_question q = {&d->arch, &d->step, device_of(d), d->look, method_is_zero(d->step.r.method) && chance(70), false}, in_full;
     struct arena kept, fresh;
     struct taped a, b;
     struct err err;
@@ -322,16 +329,19 @@ static void is_laid_out(struct draw *d, void *room, void *other)
 START_TEST(layers_of_two_kinds_are_laid_out)
 {
     void *config = malloc(MODEL_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
-    struct draw d = {.look = _i & 2 ? LOOK_WALK : LOOK_REPLAY};
+    struct device hopper = traced_device;
+    struct draw d = {.look = _i & 2 ? LOOK_WALK : LOOK_REPLAY, .device = &hopper};
     struct arena a;
     struct err err;
 
     ck_assert(config && room && other);
+    hopper.cc_major = 9;
+    hopper.addresses_fall = true; /* which no run of a tape that is laid out can say */
     arena_init(&a, config, MODEL_ROOM);
     take_model(&d, "google/gemma-2-9b", "{}", &a);
     d.recipe = (struct recipe){.precision = PRECISION_BF16, .micro_batch_size = 2, .seq_len_tokens = 51, .stack = traced_new};
     d.recipe.gradient_checkpointing = _i & 1 ? TRI_TRUE : TRI_FALSE;
-    ck_assert(fold_of(&d.arch).period == 2 && !train_resolve(&d.recipe, &d.arch, &traced_device, &a, &d.step, &err));
+    ck_assert(fold_of(&d.arch).period == 2 && !train_resolve(&d.recipe, &d.arch, &hopper, &a, &d.step, &err));
     is_laid_out(&d, room, other);
     free(config);
     free(room);

@@ -154,7 +154,7 @@ class JambaModel(LlamaModel):
 
 class JambaForCausalLM(MoeCausalLM, LlamaForCausalLM):
     config_class, decoder, _no_split_modules = JambaConfig, JambaModel, ["JambaAttentionDecoderLayer", "JambaMambaDecoderLayer"]
-    turn = (1, 16, 0)
+    turn = (1, 16, 0, "mamba_ssm")
 
 
 causal_lm = JambaForCausalLM

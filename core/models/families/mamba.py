@@ -99,7 +99,7 @@ class MambaModel(Decoder, MambaPreTrainedModel):
 class MambaForCausalLM(CausalLM, MambaPreTrainedModel):
     cache_name = "cache_params"  # of generate(), which gives the tokens behind the prompt no mask then
     decoder, stage, _tied_weights_keys = MambaModel, stage_of(handed_nothing), {"lm_head.weight": "backbone.embeddings.weight"}
-    turn = (1, 16, 0)
+    turn = (1, 16, 0, "mamba_ssm")
 
     def logits(self, x):
         return self.lm_head(x.to(self.lm_head.weight.dtype)).float()

@@ -132,7 +132,7 @@ class Qwen3NextModel(Qwen2MoeModel):
 
 class Qwen3NextForCausalLM(Qwen2MoeForCausalLM):
     config_class, decoder, _no_split_modules = Qwen3NextConfig, Qwen3NextModel, ["Qwen3NextDecoderLayer"]
-    turn = (64, 48, 0)
+    turn = (64, 48, 0, "fla")
 
 
 causal_lm = Qwen3NextForCausalLM
