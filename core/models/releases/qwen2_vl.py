@@ -1,4 +1,4 @@
-"""qwen2_vl before 5.17: each layer puts the tables of three grids together; before 5.2 text asks for their index, before 4.56 no count of items reaches the loss."""
+"""qwen2_vl before 5.17: each layer puts the tables of three grids together; before 5.2 text asks for their index, before 4.56 its loss takes no count."""
 from transformers.modeling_rope_utils import rotate_half
 from transformers.releases import of, quirks
 
