@@ -180,7 +180,26 @@ START_TEST(plays_one_rank_where_all_are_too_much_work)
 }
 END_TEST
 
+/* The kernels of a package that is named take no turns over the sequence; where they are not, and the work ends, the reason names it. */
+START_TEST(kernels_need_no_room_for_loops)
+{
+#define LONG(stack) "{\"model\":\"Qwen/Qwen3.5-0.8B\",\"cluster\":{\"gpu\":\"H100\"},\"stack\":{\"transformers\":\"5.23\"" stack "}," \
+                    "\"training\":{\"seq_len\":32768,\"methods\":\"single\",\"tuning\":\"full\",\"micro_batch_size\":1,\"gradient_checkpointing\":true}}"
+    struct reply with = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, LONG(",\"fla\":\"0.5\""));
+    struct reply without = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, LONG(""));
+#undef LONG
+    uint64_t peak = 0;
+
+    ck_assert_msg(json_uint64(reply_at(&with, "candidates/0/memory/peak_allocated_bytes"), &peak) && peak > 0, "%s", reply_text(&with, "summary"));
+    ck_assert_ptr_null(strstr(with.r.body, "name stack.fla"));
+    ck_assert_str_eq(json_str(reply_at(&without, "candidates/0/reason/code")), "budget");
+    ck_assert_ptr_nonnull(strstr(json_str(reply_at(&without, "candidates/0/reason/detail")), "name stack.fla where it is installed"));
+    reply_done(with);
+    reply_done(without);
+}
+END_TEST
+
 UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions); unit_rows(is_the_same_where_another_request_imported, questions);
            unit_test(has_the_same_room_for_runs); unit_test(says_what_is_beyond_any_memory); unit_test(counts_what_a_deep_graph_takes);
            unit_test(a_search_that_ends_early_tells_what_fits); unit_rows(layers_of_several_kinds_are_few_enough, of_kinds);
-           unit_test(plays_one_rank_where_all_are_too_much_work);)
+           unit_test(plays_one_rank_where_all_are_too_much_work); unit_test(kernels_need_no_room_for_loops);)
