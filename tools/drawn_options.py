@@ -260,6 +260,23 @@ def with_loss(model, t, tracer, packages):
         _apply_liger_kernel_to_instance(model=inner, **{n: n in t["liger_kernels"] for n in names})  # takes what its type has, of others nothing
     if t.get("loss", "hf") != "hf":
         of_data("make_losses", tracer, "", packages).put(model, t["loss"], (packages, packages))
+    if t.get("loss") == "cut_cross_entropy":
+        all_count()
+
+
+def all_count():
+    """Every label counts: what is read of the device is zero on several GPUs, and no label would."""
+    import torch
+    from cut_cross_entropy import cce
+    build, nonzero = cce._build_flat_valids, torch.Tensor.nonzero
+
+    def build_flat_valids(*args):
+        torch.Tensor.nonzero = lambda t: torch.empty((t.numel(), t.dim()), dtype=torch.int64, device=t.device)
+        try:
+            return build(*args)
+        finally:
+            torch.Tensor.nonzero = nonzero
+    cce._build_flat_valids = build_flat_valids
 
 
 def other_optimizer(o):

@@ -294,8 +294,14 @@ struct frame module_enter_with(struct run *r, struct module *m, val *x)
     return f;
 }
 
+static struct module *in_use(const struct run *r, struct module *m)
+{
+    return r->adapters_off && m->original && m->original->forward ? m->original : m;
+}
+
 void module_read(struct run *r, struct module *m)
 {
+    m = in_use(r, m);
     for (const struct module_hook *h = m->hooks; h && !run_dead(r); h = h->next)
         if (h->read)
             h->read(r, m, h->of);
@@ -316,6 +322,7 @@ val call(struct run *r, struct module *m, val x)
         return calls_module(r, m, x);
     if (run_dead(r))
         return 0;
+    m = in_use(r, m);
     if (!m->hooks) {
         f = enter(r, m);
         (void)hold(r, x);
@@ -425,11 +432,14 @@ void widen_trained(struct run *r, struct tree *t)
 
 void params_visit(struct module *m, param_visitor visit, void *context)
 {
+    if (m->original)
+        params_visit(m->original, visit, context);
     for (struct param *p = m->params; p; p = p->next)
         if (!p->buffer)
             visit(context, m, p);
     for (struct module *c = m->first; c; c = c->next)
-        params_visit(c, visit, context);
+        if (c != m->original)
+            params_visit(c, visit, context);
 }
 
 static void count_elements(void *context, struct module *m, struct param *p)

@@ -95,6 +95,7 @@ struct module {
     uint8_t casts_to;          /* enum dtype + 1: floats among its other arguments are cast, in tuples and lists too; 0: they stay */
     struct module_around *around;
     const struct adapter *adapter; /* of a linear that has one; NULL: none */
+    struct module *original;   /* peft's copy: what it is a copy of, a child that runs in its place while adapters are off; NULL: it is none */
 };
 
 struct tree {
@@ -149,7 +150,8 @@ void widen_trained(struct run *r, struct tree *t); /* what stands there in half 
 /* The longest ModuleList below the root: a container of "0", "1", .. (of a stage: of its own) with the most parameters; NULL: none. */
 struct module *module_list(const struct tree *t);
 
-/* Walks model.named_parameters(): a module's own parameters, then its children. */
+/* Walks model.named_parameters(): a module's own parameters, then its children. its original comes first
+ * (utils/other.py AuxiliaryTrainingWrapper). */
 typedef void (*param_visitor)(void *context, struct module *m, struct param *p);
 void params_visit(struct module *m, param_visitor visit, void *context);
 

@@ -218,6 +218,11 @@ static void freeze(void *context, struct module *m, struct param *p)
     p->requires_grad = false;
 }
 
+static bool is_original(const struct module *m)
+{
+    return m->parent && m->parent->original == m;
+}
+
 struct biases {
     bool adapted; /* of these alone */
 };
@@ -227,17 +232,12 @@ static void train_bias(void *context, struct module *m, struct param *p)
 {
     const struct biases *b = context;
 
-    if (strcmp(p->name, "bias") != 0 || p->requires_grad || (m->parent && !strcmp(m->name, "original_module")))
+    if (strcmp(p->name, "bias") != 0 || p->requires_grad || is_original(m))
         return;
     if (b->adapted && strcmp(m->name, "base_layer") != 0)
         return;
     p->requires_grad = true;
 }
-
-struct saving {
-    struct tree *t;
-    struct module *of, *original; /* original_module, once it has something */
-};
 
 struct tying {
     const struct param *of;
@@ -249,32 +249,50 @@ static void tie_to_original(void *context, struct module *m, struct param *p)
 {
     const struct tying *tie = context;
 
-    (void)m;
-    if (p->tied == tie->of)
+    if (p->tied == tie->of && !is_original(m))
         p->tied = tie->to;
+}
+
+static struct module *original_of(struct tree *t, struct module *m)
+{
+    struct module *o = m->original ? m->original : container(t, m, "original_module");
+
+    if (t->error.code || m->original)
+        return o;
+    if (m->forward == module_leaf_forward(m->kind)) {
+        o->kind = m->kind;
+        o->forward = m->forward;
+        o->in = m->in;
+        o->out = m->out;
+        o->padding_idx = m->padding_idx;
+    }
+    return m->original = o;
 }
 
 static void save_param(void *context, struct module *m, struct param *p)
 {
-    struct saving *s = context;
-    struct tying tie = {p, NULL};
+    struct tree *t = context;
+    struct tying tying = {p, NULL};
+    struct module *original;
 
-    if (p->requires_grad || (m->parent && !strcmp(m->name, "original_module")))
+    if (p->requires_grad || is_original(m))
         return;
-    if (p->tied) { /* copy.deepcopy(): copies of one tensor are two */
-        p->tied = NULL;
-        p->requires_grad = true;
+    original = original_of(t, m);
+    if (t->error.code)
         return;
-    }
-    if (!s->original || s->of != m)
-        s->original = container(s->t, m, "original_module");
-    s->of = m;
-    if (s->t->error.code)
-        return;
-    tie.to = param_add(s->t, s->original, p->name, p->ndim, p->size);
+    tying.to = param_add(t, original, p->name, p->ndim, p->size);
     p->requires_grad = true;
-    if (tie.to)
-        params_visit(s->t->root, tie_to_original, &tie);
+    if (t->error.code)
+        return;
+    if (p == m->weight)
+        original->weight = tying.to;
+    if (p == m->bias)
+        original->bias = tying.to;
+    if (p->tied) /* copy.deepcopy(): copies of one tensor are two */
+        tie(tying.to, p->tied);
+    else
+        params_visit(t->root, tie_to_original, &tying);
+    p->tied = NULL;
 }
 
 /* utils/other.py ModulesToSaveWrapper: a copy is trained beside what it is of, which stays. */
@@ -289,7 +307,7 @@ static enum err_code save_modules(struct tree *t, const struct lora_options *o, 
 
         if (!*path || !lora_saves(o, path))
             continue;
-        params_visit(m, save_param, &(struct saving){.t = t});
+        params_visit(m, save_param, t);
         n++;
     }
     return n ? ERR_OK : err_set(err, ERR_FIELD_VALUE, "/training/lora/modules_to_save", "no module of this model has such a name");

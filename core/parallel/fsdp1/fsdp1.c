@@ -86,7 +86,7 @@ static bool is_unit(const struct wrapping *w, const struct module *m)
 {
     if (m->parent == w->layers)
         return true;
-    return w->o->adapters && (!m->first || fsdp1_original(m)) && m->weight && m->weight->requires_grad;
+    return w->o->adapters && (!m->first || m->original) && m->weight && m->weight->requires_grad;
 }
 
 static void find_units(struct fsdp1 *f, const struct wrapping *w, struct module *m)

@@ -13,21 +13,13 @@ struct walk {
     bool take;                 /* else they are counted */
 };
 
-/* peft's copy of a module is a unit; what it is a copy of stands below it, and belongs to whoever is around. */
-struct module *fsdp1_original(const struct module *m)
-{
-    for (struct module *c = m->first; c; c = c->next)
-        if (!strcmp(c->name, "original_module"))
-            return c;
-    return NULL;
-}
-
-/* Of m's child c, what u has to look through: all of it, the original in it, or nothing (NULL). */
+/* Of m's child c, what u has to look through: all of it, the original in it, or nothing (NULL). peft's copy of a module is a unit; its original
+ * belongs to whoever is around. */
 static struct module *below(const struct unit *u, const struct module *m, struct module *c)
 {
     if (u->all->unit_of_module[c->number])
-        return fsdp1_original(c);
-    return m == u->module && m->weight && c == fsdp1_original(m) ? NULL : c;
+        return c->original;
+    return m == u->module && m->weight && c == m->original ? NULL : c;
 }
 
 /* Parameters of a module's tree that no unit inside of it has. */

@@ -110,6 +110,4 @@ void unit_reduce_gradient(struct unit *u);
 /* ---- fsdp1_clip.c */
 val fsdp1_clip(void *of, double max_norm);
 
-struct module *fsdp1_original(const struct module *m); /* that a module is a copy of, in it; NULL: it is none */
-
 #endif

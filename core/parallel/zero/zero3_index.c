@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { HEAD = 2 }; /* weight, bias */
+enum { HEAD = 4 }; /* weight, bias; of peft's copy and its original */
 
 static void count(void *context, struct module *m, struct param *p)
 {
