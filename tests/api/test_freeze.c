@@ -122,6 +122,10 @@ static const struct {
     {"\"methods\":\"tp+fsdp2\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}", "in full beside adapters under"},
     {"\"methods\":\"single\",\"tuning\":\"lora\",\"precision\":\"fp16-autocast\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}",
      "weight of lm_head is trained as it was loaded"},
+    {"\"methods\":\"fsdp2\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}",
+     "managed by another FSDP group"},
+    {"\"methods\":\"fsdp2\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"embed_tokens\"]}",
+     "managed by another FSDP group"},
     {"\"methods\":\"fsdp\",\"tuning\":\"full\",\"fsdp\":{\"use_orig_params\":false},\"freeze\":[\"q_proj\"]", "uniform `requires_grad`"},
 };
 

@@ -282,8 +282,8 @@ static void make_leaf(struct unit *u)
         r->nodes[accumulate_node(r, u->flat)].stream = STREAM_GATHER;
 }
 
-/* What the optimizer and forward know a unit's shard by. */
-static void stand(struct unit *u)
+/* What the optimizer and forward know a unit's shard by: `shown`, the dtype of views of what was flattened, which stand until they are gathered. */
+static void stand(struct unit *u, enum dtype shown)
 {
     make_leaf(u);
     if (u->all->o->fsdp.use_orig_params) {
@@ -292,7 +292,8 @@ static void stand(struct unit *u)
         return;
     }
     for (uint32_t i = 0; i < u->n_params; i++)
-        u->view[i] = part_of(u->all->r, u->local, param_numel(u->params[i]), u->params[i]);
+        if ((u->view[i] = part_of(u->all->r, u->local, param_numel(u->params[i]), u->params[i])))
+            u->all->r->values[u->view[i]].dtype = shown;
     unit_show(u, u->view);
 }
 
@@ -305,6 +306,7 @@ static bool upcasts(const struct unit *u)
 void unit_upcast(struct unit *u)
 {
     struct run *r = u->all->r;
+    enum dtype loaded = u->master;
     val half = u->local;
 
     if (!upcasts(u) || run_dead(r))
@@ -319,7 +321,7 @@ void unit_upcast(struct unit *u)
     u->master = DTYPE_FP32;
     u->local = owned(r, u->all->offload ? value_new(r, u->master, 1, &u->shard_elems) : value_empty(r, OP_TO_COPY, u->master, 1, &u->shard_elems));
     mark_block(r, u->local, MARK_PARAMETER);
-    stand(u);
+    stand(u, loaded);
     if (!u->half)
         value_unref(r, half);
 }
@@ -352,7 +354,7 @@ void unit_load(struct unit *u)
     if (u->all->offload)
         leave_for_host(u);
     if (!upcasts(u))
-        stand(u);
+        stand(u, u->master);
     else if (u->all->o->fsdp.use_orig_params)
         make_originals(u);
     drop_moved(u, moved);

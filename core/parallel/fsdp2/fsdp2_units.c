@@ -45,7 +45,7 @@ static void make_units(struct fsdp2 *f, const struct wrapping *w)
 {
     enum fsdp_wrap wrap = w->o->fsdp.wrap;
     bool reshards = w->o->method != METHOD_FSDP2_NORESHARD, grouped = wrap == FSDP_WRAP_TITAN || wrap == FSDP_WRAP_ACCELERATE;
-    bool tied = w->head && w->head->weight && w->head->weight->tied;
+    bool tied = w->head && w->head->weight && w->head->weight->tied && !(w->embeddings && w->embeddings->original);
     struct fsdp2_unit *u;
 
     if (wrap == FSDP_WRAP_TITAN && !tied)
@@ -212,6 +212,24 @@ static bool room_for(struct fsdp2 *f, struct wrapping *w, struct search *s)
     return false;
 }
 
+static const struct fsdp2_unit *unit_around(const struct fsdp2 *f, const struct module *m)
+{
+    while (m && !f->of[m->number])
+        m = m->parent;
+    return m ? f->of[m->number] : NULL;
+}
+
+/* torch 2.15 _fsdp_state.py _validate_no_duplicate_params; what a release before it keeps of such a parameter was not traced */
+static void check_tied(void *context, struct module *m, struct param *p)
+{
+    struct fsdp2 *f = context;
+
+    if (p->tied && unit_around(f, m) != unit_around(f, p->tied->owner))
+        run_fail(f->r, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
+                 "what peft keeps of a tied module stays tied, over two groups of fully_shard: torch 2.15 raises ValueError (\"is shared with a parameter "
+                 "already managed by another FSDP group\"), releases before it are not modelled. FSDP1, ZeRO, or training.fsdp.wrap layers");
+}
+
 bool fsdp2_make_units(struct fsdp2 *f, struct wrapping *w)
 {
     struct search s = {.f = f};
@@ -226,6 +244,9 @@ bool fsdp2_make_units(struct fsdp2 *f, struct wrapping *w)
     for (uint32_t i = 0; i < f->n_units; i++)
         for (uint32_t k = 0; k < f->units[i].n_modules; k++)
             f->of[f->units[i].modules[k]->number] = &f->units[i];
+    params_visit(w->tree->root, check_tied, f);
+    if (run_dead(f->r))
+        return false;
     fill_units(&s);
     return true;
 }
