@@ -196,6 +196,8 @@ def install(o, stage):
         if o["method"].startswith("fsdp"):  # trainer.py: self.model = self.model_wrapped
             made.policy = model
         made.trainer, made.compute = trainer_and_loss(stage, made)
+        if hasattr(made.trainer, "args"):  # by which disable_gradient_checkpointing() turns it on again
+            made.trainer.args.gradient_checkpointing_kwargs = {"use_reentrant": o["checkpoint_reentrant"]}
         record("steps")
 
         def loss(policy, inputs, items):
