@@ -22,7 +22,7 @@
 
 enum { API_BODY_MAX = 1 << 20 };
 #define API_ARENA_BYTES ((size_t)512 << 20)
-#define API_WORK_EVENTS UINT64_C(24000000) /* two seconds of one core at most */
+#define API_WORK_EVENTS UINT64_C(20000000) /* two seconds of one core at most */
 #define API_CHEAP_BYTES ((size_t)1 << 20)
 
 struct installed;

@@ -29,7 +29,7 @@ static const struct {
 
 /* Events of work: a small model on one GPU; the ends of the workers' lanes; the default budget. */
 enum { WORK_BUCKETS = 8 };
-static const uint64_t work_buckets[WORK_BUCKETS] = {20000, 100000, 500000, 2000000, 6000000, 12000000, 24000000, 100000000};
+static const uint64_t work_buckets[WORK_BUCKETS] = {20000, 100000, 500000, 2000000, 6000000, 10000000, 20000000, 100000000};
 
 struct durations {
     atomic_ullong bucket[BUCKETS + 1], us; /* the last: slower than all */

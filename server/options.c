@@ -41,7 +41,7 @@ static const struct option_row {
     {"--idle", "LLMEMD_IDLE", "SECONDS", "a connection without a request is closed (30)", KIND_NUMBER, AT(idle_s), 1, 3600, NULL},
     {"--drain-wait", "LLMEMD_DRAIN_WAIT", "SECONDS", "after SIGTERM: /readyz is red, everyone is still answered (0)", KIND_NUMBER, AT(drain_wait_s), 0, 3600, NULL},
     {"--drain", "LLMEMD_DRAIN", "SECONDS", "then, nobody new: for the answers under way (30)", KIND_NUMBER, AT(drain_s), 0, 3600, NULL},
-    {"--work-budget", "LLMEMD_WORK_BUDGET", "EVENTS", "of work that one answer may cause; past it the answer is partial and says so (24000000)", KIND_NUMBER, AT(work_budget), 1000, UINT32_MAX, NULL},
+    {"--work-budget", "LLMEMD_WORK_BUDGET", "EVENTS", "of work that one answer may cause; past it the answer is partial and says so (20000000)", KIND_NUMBER, AT(work_budget), 1000, UINT32_MAX, NULL},
     {"--answers", "LLMEMD_ANSWERS", "N", "ready answers kept; 0: none (10000)", KIND_NUMBER, AT(answers), 0, 10000000, NULL},
     {"--answers-mib", "LLMEMD_ANSWERS_MIB", "MIB", "memory for them (128)", KIND_NUMBER, AT(answers_mib), 1, 1048576, NULL},
     {"--models", "LLMEMD_MODELS", "DIR", "models on disk, shown before the hub is asked: OWNER/NAME/config.json or OWNER__NAME.json", KIND_TEXT, AT(models), 0, 0, NULL},

@@ -3,11 +3,11 @@
  *
  * Purpose   whatever a request may ask more of than a machine should do counts its work here before it does it, and ends where that is refused.
  *           What was done until then is answered.
- * Event     a birth, a death or a mark of a run's tape: once when the tape comes to be, whichever way it is made, and once for each replay on the
- *           allocator's model that plays it. Beside tapes: a kernel or message of a step's log, once for the step's time and once for each clock that
- *           follows it; a module that is declared; an autograd node beyond the first 8,192 that a run holds, as four; four turns of a stage in a
- *           pipeline's schedule; eight steps of a pattern. Counts depend on the question alone: equal requests end at the same event, and a faster way to
- *           the same tape counts the same.
+ * Event     a birth, a death or a mark of a tape that a run plays. What is done with a tape otherwise counts by what it takes: two events of one that is
+ *           replayed on the allocator's model or laid out from runs of few layers are one, and sixteen of one that takes another size; what is known is
+ *           nothing. Beside tapes: a kernel or message of a step's log, once for the step's time and once for each clock that follows it; a module that is
+ *           declared; an autograd node beyond the first 8,192 that a run holds, as four; four turns of a stage in a pipeline's schedule; eight steps of a
+ *           pattern. Counts depend on the question alone: equal requests end at the same event.
  * Owner     the caller of api_answer(); whatever has the arena finds it there (arena.h). NULL: no limit.
  * Errors    ERR_BUDGET: the limit is passed. ERR_CANCELLED: nobody waits any more, or `passed` said so.
  * Threads   counted by one; *cancelled may be set by any.
@@ -30,6 +30,9 @@ struct budget {
     uint64_t mark_events;
     bool is_stopped;
 };
+
+/* Of a tape's events, as many as count as one that is played. */
+enum { EVENTS_REPLAYED = 2, EVENTS_LAID_OUT = 2, EVENTS_RESIZED = 16 };
 
 bool budget_count(struct budget *b, uint64_t events);
 bool budget_is_over(const struct budget *b);

@@ -170,19 +170,50 @@ static bool put_place(const struct deepening *d, int which, uint32_t *ret)
     return at - d->a.t->place[which] == more;
 }
 
+/* Events i and j are not the same after all: of one layer the shallow tape has its first, say, and the deeper one the layer above. Then what the deeper one
+ * has more begins here, if it repeats what was before as well from here on. */
+static bool begins_here(struct deepening *d, struct stretch *s, uint32_t i, uint32_t j, uint32_t since)
+{
+    const uint64_t *a = d->a.like, *b = d->b.like;
+    uint32_t n = s->length;
+
+    if (j < since + 2 * n)
+        return false;
+    for (uint32_t k = 0; k < n; k++)
+        if (b[j + k] != b[j + k - n] || b[j + k - n] != b[j + k - 2 * n])
+            return false;
+    for (uint32_t k = 0; k < s->shallow - i; k++)
+        if (a[i + k] != b[j + k + n])
+            return false;
+    s->shallow = i;
+    s->deeper = j;
+    return true;
+}
+
+/* All that lies before a stretch, or before the end. */
+static bool put_before(struct deepening *d, struct stretch *s, uint32_t since, uint32_t *i, uint32_t *j)
+{
+    while (*j < (s ? s->deeper : d->b.t->n_events)) {
+        if (put_same(d, *i, *j)) {
+            ++*i;
+            ++*j;
+        } else if (!s || !begins_here(d, s, *i, *j, since)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool put_all(struct deepening *d)
 {
-    uint32_t i = 0, j = 0;
+    uint32_t i = 0, j = 0, since = 0;
 
     for (uint32_t k = 0; k <= d->of.n; k++) {
-        uint32_t until = k < d->of.n ? d->of.stretches[k].deeper : d->b.t->n_events;
+        struct stretch *s = k < d->of.n ? &d->of.stretches[k] : NULL;
 
-        for (; j < until; i++, j++)
-            if (!put_same(d, i, j))
-                return false;
-        if (k < d->of.n && !put_stretch(d, &d->of.stretches[k]))
+        if (!put_before(d, s, since, &i, &j) || (s && !put_stretch(d, s)))
             return false;
-        j += k < d->of.n ? d->of.stretches[k].length : 0;
+        since = j += s ? s->length : 0;
     }
     return true;
 }

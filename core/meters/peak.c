@@ -253,7 +253,7 @@ static bool count(const struct tape *t, uint32_t from, uint32_t *ret_until)
     uint32_t n = t->n_events - from < COUNT_EVERY ? t->n_events - from : COUNT_EVERY;
 
     *ret_until = from + n;
-    return budget_spend(t->budget, n);
+    return budget_spend(t->budget, n / EVENTS_REPLAYED);
 }
 
 /* Event `i` is a birth whose block dies in the next, which nobody looks at. */

@@ -10,7 +10,6 @@ enum { MEMO_ROWS = 512, MEMO_COSTS = 32, COSTS_ROOM = 2 << 20 };
 struct kept_cost {
     struct memo_key key;
     struct cost cost;
-    uint64_t events;
 };
 
 struct memo {
@@ -95,7 +94,7 @@ static const void *copy(struct memo *m, const void *of, size_t bytes)
     return to;
 }
 
-void memo_keep_cost(struct memo *m, const struct memo_key *key, const struct cost *cost, uint64_t events)
+void memo_keep_cost(struct memo *m, const struct memo_key *key, const struct cost *cost)
 {
     size_t kernels = cost->n_kernels * sizeof *cost->kernels, messages = cost->n_messages * sizeof *cost->messages;
     struct kept_cost *k;
@@ -107,17 +106,16 @@ void memo_keep_cost(struct memo *m, const struct memo_key *key, const struct cos
         m->room_used = 0;
     }
     k = &m->costs[m->n_costs++];
-    *k = (struct kept_cost){*key, *cost, events};
+    *k = (struct kept_cost){*key, *cost};
     k->cost.kernels = copy(m, cost->kernels, kernels);
     k->cost.messages = copy(m, cost->messages, messages);
 }
 
-bool memo_find_cost(const struct memo *m, const struct memo_key *key, struct cost *ret, uint64_t *ret_events)
+bool memo_find_cost(const struct memo *m, const struct memo_key *key, struct cost *ret)
 {
     for (uint32_t i = 0; m && i < m->n_costs; i++)
         if (m->costs[i].key.a == key->a && m->costs[i].key.b == key->b) {
             *ret = m->costs[i].cost;
-            *ret_events = m->costs[i].events;
             return true;
         }
     return false;

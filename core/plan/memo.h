@@ -2,7 +2,6 @@
  * memo.h - what models of few layers were once asked of a question, and a step's time: asked again, it is not played again. Only plan/ includes this.
  *
  * Key       all that a play reads: model, step, device; for a time the system too. Two hashes of 64 bits.
- * Budget    what is known counts as many events as when it was played.
  * Costs     what a step gives the GPU to do, told by the run that foretold its memory: the last of them, as many as there is room for.
  * Owner     the arena; the last MEMO_ROWS are kept.
  */
@@ -21,7 +20,6 @@ struct memo_key {
 };
 
 struct memo_row {
-    uint64_t events;
     union {
         struct {
             uint64_t foretold[(offsetof(struct measured, largest) + 7) / 8]; /* what a walk has of struct measured */
@@ -40,8 +38,8 @@ const struct memo_row *memo_find(const struct memo *m, const struct memo_key *ke
 struct memo_row *memo_add(struct memo *m, const struct memo_key *key);              /* to be written; NULL without a memo */
 
 /* A copy, with all that it points to. */
-void memo_keep_cost(struct memo *m, const struct memo_key *key, const struct cost *cost, uint64_t events);
+void memo_keep_cost(struct memo *m, const struct memo_key *key, const struct cost *cost);
 /* The same for as long as none is kept. False: it is not known. */
-bool memo_find_cost(const struct memo *m, const struct memo_key *key, struct cost *ret, uint64_t *ret_events);
+bool memo_find_cost(const struct memo *m, const struct memo_key *key, struct cost *ret);
 
 #endif

@@ -25,12 +25,11 @@ static enum err_code rank_cost(const struct probe *p, const struct step *step, u
 {
     struct step s = *step;
     struct memo_key key;
-    uint64_t events;
 
     s.r.rank = rank;
     key = memo_key(p->q->arch, &s, &p->q->device, NULL, 0);
-    if (memo_find_cost(p->memo, &key, ret, &events))
-        return budget_take(p->scratch->budget, events + ret->n_kernels + ret->n_messages, p->err);
+    if (memo_find_cost(p->memo, &key, ret))
+        return budget_take(p->scratch->budget, (uint64_t)ret->n_kernels + ret->n_messages, p->err);
     return train_cost(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 
@@ -105,8 +104,6 @@ static enum err_code play_pace(const struct probe *p, const struct step *step, s
 
 enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
 {
-    struct budget *b = p->scratch->budget;
-    uint64_t events = b ? b->events : 0;
     struct step s = probe_step(p, n);
     const struct memo_row *known;
     struct memo_row *row;
@@ -120,14 +117,12 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     known = memo_find(p->memo, &key);
     if (known) {
         *ret = known->is.time;
-        return budget_take(b, known->events, p->err);
+        return budget_status(p->scratch->budget, p->err);
     }
     rc = play_pace(p, &s, ret);
     row = rc ? NULL : memo_add(p->memo, &key);
-    if (row) {
-        row->events = b ? b->events - events : 0;
+    if (row)
         row->is.time = *ret;
-    }
     return rc;
 }
 

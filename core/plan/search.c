@@ -261,8 +261,6 @@ bool probe_may_be_shallow(const struct probe *p)
 static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_peaks *peaks, struct measured *ret)
 {
     struct step s = probe_step(p, n);
-    struct budget *b = p->scratch->budget;
-    uint64_t events = b ? b->events : 0;
     struct memo_key key = memo_key(p->q->arch, &s, &p->q->device, &peaks->skip, sizeof peaks->skip);
     const struct memo_row *known = memo_find(p->memo, &key);
     unsigned char *mark = p->scratch->cur;
@@ -275,17 +273,16 @@ static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_pea
     if (known) {
         memcpy(ret, known->is.walk.foretold, offsetof(struct measured, largest));
         *peaks = known->is.walk.peaks;
-        return budget_take(b, known->events, p->err);
+        return budget_status(p->scratch->budget, p->err);
     }
     rc = train_foretell(p->q->arch, &s, &p->q->device, peaks, tells ? &cost : NULL, p->scratch, ret, p->err);
     if (!rc && tells && cost.n_kernels) {
         key_of_cost = memo_key(p->q->arch, &s, &p->q->device, NULL, 0);
-        memo_keep_cost(p->memo, &key_of_cost, &cost, b ? b->events - events : 0);
+        memo_keep_cost(p->memo, &key_of_cost, &cost);
         arena_rewind(p->scratch, mark);
     }
     row = rc ? NULL : memo_add(p->memo, &key);
     if (row) {
-        row->events = b ? b->events - events : 0;
         memcpy(row->is.walk.foretold, ret, offsetof(struct measured, largest));
         row->is.walk.peaks = *peaks;
     }

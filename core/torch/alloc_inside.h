@@ -35,7 +35,7 @@ struct block {
 struct shelf {
     uint64_t fit;
     uint32_t first, last; /* NO_NODE: it is empty */
-    uint32_t near;        /* where blocks were put or taken last */
+    uint32_t near;        /* where one was put last, or beside it */
     uint32_t place;       /* in the order of fits, where it was seen last: shelf_place() */
 };
 
@@ -219,7 +219,8 @@ static inline void shelf_take(struct torch_alloc *t, struct shelves *s, uint32_t
         t->blocks[block->above].below = block->below;
     else
         h->last = block->below;
-    h->near = block->below ? block->below : block->above;
+    if (h->near == b)
+        h->near = block->below ? block->below : block->above;
     if (!h->first) {
         uint32_t place = shelf_place(s, block->shelf);
 

@@ -170,7 +170,7 @@ static enum err_code tell_run(const struct taped *run, bool expandable, const st
     o.max_blocks = 3 * walk.most_live + 4096;
     rc = torch_alloc_new(arena, &o, &t.alloc, err);
     if (!rc)
-        rc = budget_take(arena->budget, run->tape.n_events, err);
+        rc = budget_take(arena->budget, run->tape.n_events / EVENTS_REPLAYED, err);
     if (rc)
         return rc;
     torch_alloc_watch(t.alloc, &watch);

@@ -213,7 +213,7 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
     enum err_code rc;
 
     if (q->look == LOOK_COSTS && !q->in_full && (told_costs(q, arena, ret) || play_costs(q, arena, ret)))
-        return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
+        return budget_take(arena->budget, ret->t->run.n_events / EVENTS_RESIZED, err);
     if (q->in_full || !play_is_deep(q)) {
         rc = play_few(q, arena, &few, err);
         if (rc)
@@ -228,7 +228,7 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
     k->deep.t->step = q->step;
     tell(q, &k->deep, play_head(k->deep.t), arena, ret);
     ret->made = TAPE_RESIZED;
-    return budget_take(arena->budget, k->deep.t->model.tree.n_modules + (uint64_t)k->deep.t->run.n_events, err);
+    return budget_take(arena->budget, k->deep.t->run.n_events / EVENTS_RESIZED, err);
 }
 
 unsigned char *train_play_kept(const struct arena *arena, unsigned char *mark)

@@ -18,6 +18,14 @@ static uint32_t first_depth(const struct play_question *q)
     return fold_depth(q->arch, FIRST_PERIODS + waits);
 }
 
+/* From where on two shallow runs cost half of one in full; of layers that loop over a sequence as much, for they need half of its memory. */
+static uint32_t least_depth(const struct play_question *q)
+{
+    uint32_t both = 2 * first_depth(q) + fold_of(q->arch).period;
+
+    return train_turns(q->arch, q->step) ? both : 2 * both;
+}
+
 /* Nothing that fills over several layers: neither buckets and windows nor a pipeline's stages. DistributedDataParallel's buckets are looked at. */
 bool play_may_be_deepened(const struct play_question *q)
 {
@@ -28,7 +36,7 @@ bool play_may_be_deepened(const struct play_question *q)
     if (q->step->r.quantization && !q->step->quirks.bnb_loads_by_name)
         return false; /* layer 10 is loaded before layer 2, and files end where they end */
     return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP && stays &&
-           period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
+           period <= LONGEST_PERIOD && q->arch->layers >= least_depth(q);
 }
 
 /* NULL: why stands in *err. */
@@ -177,7 +185,6 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
 {
     uint32_t period = fold_of(q->arch).period, first = first_depth(q), times = (q->arch->layers - first) / period - 1;
     struct trainer *t = arena_new(arena, struct trainer), *costs = may_tell_costs(q) ? room_for_costs(arena) : NULL;
-    struct budget *budget = arena->budget;
     struct bare_tape shallow, deeper, deep;
     struct kept_run few, more;
     struct work *log;
@@ -186,12 +193,10 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
 
     if (t)
         t->memory = arena->kept ? MEMORY_OWN : MEMORY_KEPT;
-    arena->budget = NULL;
     done = t && !trainer_stand_in(t, q->arch, q->step, arena, err);
     begin = arena->cur;
     done = done && play_depth(q, first, costs, arena, &few, &shallow, err) && play_depth(q, first + period, costs, arena, &more, &deeper, err) &&
            buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, times, arena, &deep);
-    arena->budget = budget;
     if (!done)
         return false;
     log = costs_along(q, few.t, more.t, times, arena, costs);
@@ -226,16 +231,13 @@ static bool lay_out_log(const struct play_question *q, struct arena *arena, stru
 bool play_costs(const struct play_question *q, struct arena *arena, struct taped *ret)
 {
     unsigned char *mark = arena->cur;
-    struct budget *budget = arena->budget;
     bool full = arena->full, done;
     struct trainer *t;
 
     if (!play_may_be_deepened(q))
         return false;
     t = arena_new(arena, struct trainer);
-    arena->budget = NULL;
     done = t && lay_out_log(q, arena, t);
-    arena->budget = budget;
     if (done) {
         *ret = (struct taped){.t = t, .made = TAPE_LAID_OUT};
         return true;
@@ -262,11 +264,10 @@ bool train_play_two(const struct play_question *q, uint32_t first, struct arena 
     return done;
 }
 
-/* As many events as a play has, whichever way. */
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    enum err_code rc = budget_status(arena->budget, err); /* from kept runs it is laid out before it is counted */
+    enum err_code rc = budget_status(arena->budget, err);
     struct err few = {0};
 
     *laid_out = false;
@@ -274,7 +275,7 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
         return rc;
     *laid_out = play_may_be_deepened(q) && lay_out(q, arena, ret, &few);
     if (*laid_out)
-        return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
+        return budget_take(arena->budget, ret->t->run.n_events / EVENTS_LAID_OUT, err);
     arena_rewind(arena, mark);
     /* The deep one has it too, and may not find room for all its layers before it comes to that. Once more, and counted. */
     if (few.code == ERR_TENSOR_SIZE && !play_layers(q, first_depth(q), false, arena, err))

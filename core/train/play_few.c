@@ -36,7 +36,6 @@ struct few {
     struct copied_rows shallow, then, deep; /* the first two sizes of the shallower one; `deep` and `shallow` are of one size until it is resized */
     struct kept_run of_deep;
     uint32_t head;
-    uint64_t events; /* that a play of the deeper one counts */
     enum resizable state;
     struct resizing z;
 };
@@ -141,7 +140,7 @@ static void forget_deep(struct few *f)
 }
 
 /* A trainer of which nothing is asked but its tape, its log and what is counted. */
-static bool take_deep(struct arena *a, struct few *f, const struct play_question *q, const struct kept_run *run, uint64_t events)
+static bool take_deep(struct arena *a, struct few *f, const struct play_question *q, const struct kept_run *run)
 {
     struct trainer *t = f->of_deep.t ? f->of_deep.t : arena_new(a, struct trainer);
 
@@ -156,7 +155,6 @@ static bool take_deep(struct arena *a, struct few *f, const struct play_question
     f->of_deep = *run;
     f->of_deep.t = t;
     f->head = play_head(run->t);
-    f->events = events;
     f->deep_layers = q->arch->layers;
     f->state = UNPREPARED;
     return true;
@@ -175,7 +173,7 @@ static void begin_with(struct few *f)
 }
 
 /* False: there is no room. */
-static bool take(struct arena *a, struct few *f, const struct play_question *q, const struct kept_run *run, uint64_t events)
+static bool take(struct arena *a, struct few *f, const struct play_question *q, const struct kept_run *run)
 {
     struct size size = at_size(q->step);
     uint32_t layers = q->arch->layers;
@@ -192,7 +190,7 @@ static bool take(struct arena *a, struct few *f, const struct play_question *q, 
             return true;
         begin_with(f);
     }
-    return take_deep(a, f, q, run, events);
+    return take_deep(a, f, q, run);
 }
 
 static struct few *few_new(struct few_runs *all, const struct play_question *q)
@@ -208,10 +206,10 @@ static struct few *few_new(struct few_runs *all, const struct play_question *q)
 }
 
 /* Where there is no more room all of them go: others come again less often. */
-static void note(struct few_runs *all, struct few *f, const struct play_question *q, const struct kept_run *run, uint64_t events)
+static void note(struct few_runs *all, struct few *f, const struct play_question *q, const struct kept_run *run)
 {
     f = f ? f : few_new(all, q);
-    if (f && take(&all->arena, f, q, run, events))
+    if (f && take(&all->arena, f, q, run))
         return;
     arena_rewind(&all->arena, all->begin);
     all->arena.full = false;
@@ -257,13 +255,12 @@ static enum err_code hand_out(const struct few *f, const struct play_question *q
     t->step = q->step;
     *ret = (struct few_played){f->of_deep, f->head, true};
     ret->run.t = t;
-    return budget_take(arena->budget, f->events, err);
+    return budget_take(arena->budget, f->deep.rows.n_events / EVENTS_RESIZED, err);
 }
 
 enum err_code play_few(const struct play_question *q, struct arena *arena, struct few_played *ret, struct err *err)
 {
     struct few_runs *all = may_be_copied(q) ? arena->aside : NULL;
-    uint64_t events = arena->budget ? arena->budget->events : 0;
     struct few key, *f = NULL;
     enum err_code rc;
 
@@ -279,6 +276,6 @@ enum err_code play_few(const struct play_question *q, struct arena *arena, struc
         return rc;
     ret->head = play_head(ret->run.t);
     if (all)
-        note(all, f, q, &ret->run, arena->budget ? arena->budget->events - events : 0);
+        note(all, f, q, &ret->run);
     return ERR_OK;
 }

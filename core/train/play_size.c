@@ -14,7 +14,6 @@ static bool rows_of(const struct kept_run *k, const struct arch *arch, struct ar
 /* The same question of a model of few layers, whose events are nobody's. */
 static bool play_shallow(const struct kept *k, const struct step *step, struct arena *arena, bool stays, struct rows_of_run *ret)
 {
-    struct budget *budget = arena->budget;
     struct play_question q = {&k->arch, step, &k->device, k->live_blocks_only ? LOOK_WALK : LOOK_REPLAY, k->logged, false};
     struct arch few = k->arch;
     struct kept_run run;
@@ -23,9 +22,7 @@ static bool play_shallow(const struct kept *k, const struct step *step, struct a
 
     few.layers = play_few_layers(&q);
     q.arch = &few;
-    arena->budget = NULL;
     rc = play_passing(&q, arena, &run, &err);
-    arena->budget = budget;
     if (!rc && stays)
         run_tape_alone(&run.t->run);
     return !rc && rows_of(&run, &few, arena, ret);

@@ -35,7 +35,7 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
 static enum err_code room_for(const struct arch *arch, const struct step *step, uint32_t micro_steps, bool orders, unsigned wider, struct arena *arena,
                               struct work *log, struct err *err)
 {
-    uint32_t experts = step->quirks.experts_in_turn ? arch->experts : 0, turns = 3 * train_turns(arch, step);
+    uint32_t experts = step->quirks.experts_in_turn ? arch->experts : 0, turns = train_turns(arch, step) * 3 / 2;
     struct work_limits l = {(KERNELS_BESIDE + arch->layers * (KERNELS_OF_LAYER + experts * KERNELS_OF_EXPERT + turns)) * micro_steps,
                             MESSAGES_BESIDE + arch->layers * (MESSAGES_OF_LAYER + experts * MESSAGES_OF_EXPERT),
                             orders ? (ORDERS_BESIDE + arch->layers * (ORDERS_OF_LAYER + experts * ORDERS_OF_EXPERT)) * micro_steps : 0};

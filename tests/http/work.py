@@ -188,7 +188,7 @@ class Work(unittest.TestCase):
 
     def test_nothing_deep_is_laid_out_beyond_the_budget(self):
         """A thousand layers: at most the last run of many events stands above the limit, not one of each candidate."""
-        d = Daemon("--offline", "--log", "none")
+        d = Daemon("--offline", "--log", "none", "--work-budget", "4000000")
         for batch in (2, 4096):
             status, _, body = d.ask("POST", "/estimate", json.dumps({
                 "config": {"model_type": "llama", "hidden_size": 1 << 20, "intermediate_size": 1 << 20, "num_hidden_layers": 1024, "num_attention_heads": 1024,

@@ -244,7 +244,7 @@ struct ways {
 };
 
 /* The same question several times, of other sizes: as the arena finds it, and in full. */
-static void look_again(struct draw *d, void *room, void *other, struct ways *ret)
+static void look_again(struct draw *d, int looks, void *room, void *other, struct ways *ret)
 {
     struct play_question q = {&d->arch, &d->step, device_of(d), d->look, method_is_zero(d->step.r.method) && chance(70), false}, in_full;
     struct arena kept, fresh;
@@ -252,7 +252,7 @@ static void look_again(struct draw *d, void *room, void *other, struct ways *ret
     struct err err;
 
     arena_init(&kept, room, ROOM);
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < looks; i++) {
         if (train_play(&q, &kept, &a, &err))
             return;
         ret->n[a.made]++;
@@ -283,7 +283,7 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
 
         if (!draw(&d, config) || !offload_some(&d, config))
             continue;
-        look_again(&d, room, other, &of[d.step.r.method]);
+        look_again(&d, LOOKS, room, other, &of[d.step.r.method]);
         left--;
     }
     for (int i = 0; i < METHOD_COUNT; i++) {
@@ -316,12 +316,12 @@ static void take_model(struct draw *d, const char *id, const char *otherwise, st
     json_free(patch);
 }
 
-static void is_laid_out(struct draw *d, void *room, void *other)
+static void is_laid_out(struct draw *d, int looks, void *room, void *other)
 {
     struct ways ways = {{0}};
 
     state = 1;
-    look_again(d, room, other, &ways);
+    look_again(d, looks, room, other, &ways);
     ck_assert_msg(ways.n[TAPE_LAID_OUT] > 0 && !ways.n[TAPE_PLAYED], "%s: laid out %d, played %d", say(d), ways.n[TAPE_LAID_OUT], ways.n[TAPE_PLAYED]);
 }
 
@@ -342,7 +342,7 @@ START_TEST(layers_of_two_kinds_are_laid_out)
     d.recipe = (struct recipe){.precision = PRECISION_BF16, .micro_batch_size = 2, .seq_len_tokens = 51, .stack = traced_new};
     d.recipe.gradient_checkpointing = _i & 1 ? TRI_TRUE : TRI_FALSE;
     ck_assert(fold_of(&d.arch).period == 2 && !train_resolve(&d.recipe, &d.arch, &hopper, &a, &d.step, &err));
-    is_laid_out(&d, room, other);
+    is_laid_out(&d, LOOKS, room, other);
     free(config);
     free(room);
     free(other);
@@ -389,7 +389,49 @@ START_TEST(layers_behind_dense_ones_are_laid_out)
     if (b->tuning == TUNING_LORA)
         d.recipe.lora = (struct lora){.rank = 8, .n_targets = 1, .targets = (const char *const *)names};
     ck_assert_msg(!train_resolve(&d.recipe, &d.arch, &traced_device, &a, &d.step, &err), "%s %s", err.at, err.detail);
-    is_laid_out(&d, room, other);
+    is_laid_out(&d, LOOKS, room, other);
+    free(config);
+    free(room);
+    free(other);
+}
+END_TEST
+
+static const struct looping {
+    const char *id;
+    enum method method;
+    enum look look;
+    uint32_t micro_batch_size, seq_len_tokens;
+} looping[] = {
+    {"state-spaces/mamba-790m-hf", METHOD_SINGLE, LOOK_REPLAY, 2, 51},  {"state-spaces/mamba-790m-hf", METHOD_SINGLE, LOOK_WALK, 1, 20},
+    {"state-spaces/mamba-1.4b-hf", METHOD_DDP, LOOK_REPLAY, 1, 33},     {"state-spaces/mamba-1.4b-hf", METHOD_FSDP2, LOOK_REPLAY, 2, 40},
+    {"Qwen/Qwen3.5-27B", METHOD_SINGLE, LOOK_REPLAY, 1, 300},           {"Qwen/Qwen3.5-27B", METHOD_SINGLE, LOOK_WALK, 1, 100},
+    {"Qwen/Qwen3.5-35B-A3B", METHOD_SINGLE, LOOK_REPLAY, 2, 130},       {"Qwen/Qwen3.5-27B", METHOD_FSDP2, LOOK_REPLAY, 2, 64},
+    {"Qwen/Qwen3-Next-80B-A3B-Instruct", METHOD_FSDP2, LOOK_WALK, 1, 64}, {"Qwen/Qwen3-Next-80B-A3B-Instruct", METHOD_FSDP2, LOOK_REPLAY, 1, 64},
+    {"Qwen/Qwen3-Next-80B-A3B-Instruct", METHOD_SINGLE, LOOK_REPLAY, 1, 300}, {"Qwen/Qwen3-Next-80B-A3B-Instruct", METHOD_FSDP2, LOOK_REPLAY, 1, 700},
+};
+
+/* Layers that loop over a sequence: what the first of them saves lies otherwise among its like than what the others save. */
+START_TEST(layers_that_loop_are_laid_out)
+{
+    const struct looping *b = &looping[_i / 2];
+    void *config = malloc(MODEL_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    struct device hopper = traced_device;
+    struct draw d = {.look = b->look, .device = &hopper};
+    struct arena a;
+    struct err err;
+
+    ck_assert(config && room && other);
+    hopper.cc_major = 9;
+    hopper.multiprocessors = 132;
+    hopper.addresses_fall = true;
+    arena_init(&a, config, MODEL_ROOM);
+    take_model(&d, b->id, "{}", &a);
+    d.recipe = (struct recipe){.method = b->method, .data_parallel = b->method == METHOD_SINGLE ? 0 : 8, .precision = PRECISION_BF16,
+                               .micro_batch_size = b->micro_batch_size, .seq_len_tokens = b->seq_len_tokens, .max_grad_norm = 1,
+                               .gradient_checkpointing = _i % 2 ? TRI_TRUE : TRI_FALSE, .stack = traced_new};
+    ck_assert_msg(!train_resolve(&d.recipe, &d.arch, device_of(&d), &a, &d.step, &err), "%s %s", err.at, err.detail);
+    ck_assert(train_turns(&d.arch, &d.step) > 0);
+    is_laid_out(&d, 1, room, other);
     free(config);
     free(room);
     free(other);
@@ -624,6 +666,7 @@ UNIT_TESTS("train/play",
     unit_test(a_tape_that_was_made_is_that_of_a_walk);
     unit_rows(layers_of_two_kinds_are_laid_out, ((int[]){0, 1, 2, 3}));
     unit_rows(layers_behind_dense_ones_are_laid_out, ((char[2 * (sizeof behind / sizeof *behind)]){0}));
+    unit_rows(layers_that_loop_are_laid_out, ((char[2 * (sizeof looping / sizeof *looping)]){0}));
     unit_test(a_log_that_was_laid_out_is_that_of_a_walk);
     unit_test(what_is_foretold_has_the_log_of_its_costs);
     unit_test(few_layers_at_another_size_are_those_of_a_run);

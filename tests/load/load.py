@@ -274,7 +274,7 @@ def main():
         hub.repos["lab/gated"] = Repo(CONFIG, gated="auto", allowed={"hf_good"})
         hub.repos["lab/private"] = Repo(CONFIG, private=True, allowed={"hf_good"})
         daemon = Daemon("--admin-listen", "127.0.0.1:%d" % admin, "--answers-mib", "16", "--hub-timeout", "3000", "--hub-connect", "1000", "--hub-fresh", "20", "--threads", str(THREADS),
-                        "--work-budget", "3000000" if SLOW else "24000000", "--log", "json", env={"HF_ENDPOINT": hub.endpoint}, drop=("HF_HUB_OFFLINE", "HF_TOKEN"))
+                        "--work-budget", "3000000" if SLOW else "20000000", "--log", "json", env={"HF_ENDPOINT": hub.endpoint}, drop=("HF_HUB_OFFLINE", "HF_TOKEN"))
         load = Load(daemon, admin, a.minutes, a.seed)
         files, seen = load.open_files(), {"probe_s": [], "resident": [], "reloads": 0}
         callers = [threading.Thread(target=load.caller, args=(i,), daemon=True) for i in range(a.callers)]
