@@ -106,7 +106,8 @@ static void assume_packed(struct notes *n, const struct inference_candidate *c)
                 "mxfp4: what the host code of kernels-community/gpt-oss-triton-kernels allocates, its kernels not run; one packed tensor loads after the "
                 "other: the threads that read ahead may bring some more");
     else if (c->weights->packed.kind == PACKING_FP8)
-        note_of(n, NOTE_OF_YOURS, "fp8: linears in blocks of %d x %d, their inputs quantised for each product; seconds are those of products in half: "
+        note_of(n, NOTE_OF_YOURS, "fp8: linears in blocks of %d x %d, their inputs quantised for each product; beside a CUDA toolkit's nvcc transformers 5 "
+                "has DeepGEMM quantise them apart on H100 or B200, a byte and 1/32 each, not counted; seconds are those of products in half: "
                 "a published table (Qwen3, H20, transformers 4.51) has 1.9 to 3.7 times as many",
                 PACKED_BLOCK, PACKED_BLOCK);
     else

@@ -50,7 +50,7 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
     m->attention = q->attention;
     m->padded = q->padded;
     m->quantised = q->weights || q->packed.kind;
-    m->experts_packed = q->packed.kind == PACKING_MXFP4 && !q->packed.leaves_experts ? "mxfp4" : NULL;
+    m->experts_packed = q->packed.leaves_experts ? NULL : q->packed.kind == PACKING_MXFP4 ? "mxfp4" : q->packed.kind == PACKING_FP8 ? "fp8" : NULL;
     m->use_cache = true;
     rc = tree_init(&m->tree, arena, q->dtype, 64 + q->arch->layers * (96 + experts_of(q) * 24), err);
     if (!rc)
@@ -112,7 +112,7 @@ static void load(struct generating *g)
     else if (g->q->packed.kind == PACKING_MXFP4)
         mxfp4_load(r, &g->model.tree);
     else if (g->q->packed.kind)
-        packed_load(r, &g->model.tree);
+        packed_load(r, &g->model.tree, g->q->packed.kind);
     else if (g->q->unpacks == PACKING_MXFP4)
         mxfp4_unpack(r, &g->model.tree);
     else

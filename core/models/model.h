@@ -81,7 +81,7 @@ struct model {
     bool padded, use_cache, checkpointing, reentrant;
     bool checkpoints_trained_alone; /* a layer without parameters that are trained runs as it is: LLaMA-Factory's checkpoint function */
     uint32_t checkpoint_every;    /* of checkpointing: one layer in so many */
-    const char *experts_packed;   /* how a checkpoint's experts stay packed: "mxfp4"; NULL: they are numbers */
+    const char *experts_packed;   /* how a checkpoint's experts stay packed: "mxfp4", "fp8"; NULL: they are numbers */
     bool quantised;               /* its weights will be packed: configs say so, as transformers' quantizers/base.py leaves them */
     enum model_memory memory;
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */

@@ -2,6 +2,7 @@
 #include "tuning/packed.h"
 
 #include "torch/ops.h"
+#include "tuning/kbit_load.h"
 #include "tuning/mxfp4.h"
 #include "tuning/packed_inside.h"
 
@@ -101,14 +102,11 @@ static bool is_named(const char *path, const char *key)
     return !strcmp(path + all - n, key) && path[all - n - 1] == '.';
 }
 
-static bool is_left_alone(const struct tree *t, const struct module *m, const struct json *names)
+static bool is_left_alone(const struct module *m, const struct json *names)
 {
     char text[256];
-    const char *path;
+    const char *path = names ? path_of(m, text, sizeof text) : NULL;
 
-    if (m == t->head || m->forward != module_leaf_forward(m->kind))
-        return true;
-    path = names ? path_of(m, text, sizeof text) : NULL;
     if (path)
         for (const struct json *n = json_first(names); n; n = json_next(n))
             if (json_type(n) == JSON_STRING && json_str(n)[0] && is_named(path, json_str(n)))
@@ -117,13 +115,88 @@ static bool is_left_alone(const struct tree *t, const struct module *m, const st
 }
 
 /* Weights of experts as one tensor, which checkpoints have packed too. */
-static bool stacks_experts(const struct tree *t)
+static bool is_of_experts(const struct module *m, const struct param *p)
 {
-    for (uint32_t i = 1; i < t->n_modules; i++)
-        for (const struct param *p = t->modules[i]->params; p; p = p->next)
-            if (p->ndim == 3 && !p->buffer && p->size[1] > 1 && p->size[2] > 1 && p->size[0] > 1 && t->modules[i]->kind == MODULE_CONTAINER)
-                return true;
+    return p->ndim == 3 && !p->buffer && p->size[1] > 1 && p->size[2] > 1 && p->size[0] > 1 && m->kind == MODULE_CONTAINER;
+}
+
+static bool stacks_experts(const struct module *m)
+{
+    for (const struct param *p = m->params; p; p = p->next)
+        if (is_of_experts(m, p))
+            return true;
     return false;
+}
+
+static void pack_expert_weights(struct tree *t, struct module *m, struct param *p, const char *scales_named, int64_t least)
+{
+    int64_t across = (p->size[1] + PACKED_BLOCK - 1) / PACKED_BLOCK, along = (p->size[2] + PACKED_BLOCK - 1) / PACKED_BLOCK;
+    struct param *scales = param_add(t, m, scales_named, 3, (const int64_t[]){p->size[0], across > least ? across : least, along});
+
+    p->dtype = DTYPE_UINT8;
+    if (scales) {
+        scales->dtype = DTYPE_FP32;
+        scales->stands_for = -1;
+    }
+}
+
+/* FP8Experts.__init__ */
+static enum err_code pack_experts(struct tree *t, struct module *m, const struct quirks *q, struct err *err)
+{
+    struct param *first = NULL, *down = NULL;
+
+    for (struct param *p = m->params; p; p = p->next) {
+        if (p->ndim == 2 && !p->buffer)
+            return err_set(err, ERR_FIELD_CONFLICT, "/inference/weights",
+                           "transformers packs no experts with biases in fp8 (FP8Experts of integrations/finegrained_fp8.py)");
+        if (!strcmp(p->name, "down_proj"))
+            down = p;
+        else if (is_of_experts(m, p))
+            first = p;
+    }
+    if (!first || !down || !q->fp8_experts)
+        return err_set(err, ERR_FIELD_CONFLICT, "/inference/weights", "weights of experts that are one tensor are modelled in fp8 from transformers 5.11 on");
+    if (!strcmp(first->name, "gate_up_proj"))
+        pack_expert_weights(t, m, first, "gate_up_proj_scale_inv", 2);
+    else
+        pack_expert_weights(t, m, first, "up_proj_scale_inv", 1);
+    pack_expert_weights(t, m, down, "down_proj_scale_inv", 1);
+    return ERR_OK;
+}
+
+/* What is packed of a module, if anything is. */
+static enum err_code pack_module(struct tree *t, struct module *m, const struct packed_options *o, const struct quirks *q, struct err *err)
+{
+    bool experts = !o->leaves_experts && stacks_experts(m);
+    struct packed_linear *l;
+    enum err_code rc;
+
+    if (experts && o->kind != PACKING_FP8)
+        return err_set(err, ERR_FIELD_CONFLICT, "/inference/weights", "packed weights of experts that are one tensor are not modelled yet");
+    if ((!experts && (m->kind != MODULE_LINEAR || m == t->head || m->forward != module_leaf_forward(m->kind))) || is_left_alone(m, o->left_alone))
+        return ERR_OK;
+    if (experts)
+        return pack_experts(t, m, q, err);
+    l = arena_new(t->arena, struct packed_linear);
+    if (!l)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
+    *l = (struct packed_linear){
+        .kind = o->kind,
+        .kernel = kernel_of(o->kind, q),
+        .in = m->in,
+        .out = m->out,
+        .group = o->group,
+        .groups = o->group ? (m->in + o->group - 1) / o->group : 1,
+        .bits = o->kind == PACKING_GPTQ8 || o->kind == PACKING_FP8 ? 8 : 4,
+        .newer_marlin = q->marlin_by_blocks,
+        .quantises_within = q->fp8_experts,
+        .adds_in_place = q->fp8_adds_in_place,
+    };
+    rc = refuse(l, err);
+    m->extra = l;
+    m->forward = packed_forward;
+    declare(t, m, l);
+    return rc;
 }
 
 enum err_code packed_apply(struct tree *t, const struct packed_options *o, const struct quirks *q, struct err *err)
@@ -135,32 +208,8 @@ enum err_code packed_apply(struct tree *t, const struct packed_options *o, const
         mxfp4_apply(t);
         return ERR_OK;
     }
-    if (!o->leaves_experts && stacks_experts(t))
-        return err_set(err, ERR_FIELD_CONFLICT, "/inference/weights", "packed weights of experts that are one tensor are not modelled yet");
-    for (uint32_t i = 1; i < n && !rc; i++) {
-        struct module *m = t->modules[i];
-        struct packed_linear *l;
-
-        if (m->kind != MODULE_LINEAR || is_left_alone(t, m, o->left_alone))
-            continue;
-        l = arena_new(t->arena, struct packed_linear);
-        if (!l)
-            return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
-        *l = (struct packed_linear){
-            .kind = o->kind,
-            .kernel = kernel_of(o->kind, q),
-            .in = m->in,
-            .out = m->out,
-            .group = o->group,
-            .groups = o->group ? (m->in + o->group - 1) / o->group : 1,
-            .bits = o->kind == PACKING_GPTQ8 || o->kind == PACKING_FP8 ? 8 : 4,
-            .newer_marlin = q->marlin_by_blocks,
-        };
-        rc = refuse(l, err);
-        m->extra = l;
-        m->forward = packed_forward;
-        declare(t, m, l);
-    }
+    for (uint32_t i = 1; i < n && !rc; i++)
+        rc = pack_module(t, t->modules[i], o, q, err);
     if (!rc && t->error.code)
         *err = t->error;
     return rc ? rc : t->error.code;
@@ -244,11 +293,24 @@ static void begin_exllama(struct run *r, const struct tree *t)
     keep(r, OP_ZEROS, DTYPE_FP16, widest);
 }
 
-void packed_load(struct run *r, struct tree *t)
+static void place(struct run *r, struct param *p, void *of)
+{
+    (void)of;
+    if (p->value || p->tied || p->buffer || run_dead(r))
+        return;
+    run_owner(r, p->owner);
+    kbit_place(r, OP_TO_COPY, p);
+    run_owner(r, NULL);
+}
+
+void packed_load(struct run *r, struct tree *t, enum packing kind)
 {
     bool exllama = false;
 
-    materialise(r, t);
+    if (kind == PACKING_FP8)
+        kbit_load_by_name(r, t, place, NULL);
+    else
+        materialise(r, t);
     for (uint32_t i = 1; i < t->n_modules && !run_dead(r); i++) {
         struct module *m = t->modules[i];
         const struct packed_linear *l = packed_is_quantised(m) ? m->extra : NULL;

@@ -6,9 +6,10 @@
  * Source    which package: transformers quantizers/quantizer_gptq.py, quantizer_awq.py, integrations/finegrained_fp8.py of 4.40 to 5.23. Kernels: auto-gptq
  *           0.7.1 nn_modules/qlinear/qlinear_exllama.py (4 bits), qlinear_cuda_old.py (8), modeling/_utils.py autogptq_post_init; GPTQModel 2.2.0 and 7.3.4
  *           nn_modules/qlinear/marlin.py, marlin_awq.py, utils/marlin.py, gptqmodel_ext/marlin; autoawq 0.2.9 modules/linear/gemm.py with awq_ext;
- *           act_quant() and w8a8_block_fp8_matmul_triton() of finegrained_fp8.py. Storages and temporaries are the host code's; no trace of them exists.
+ *           act_quant() and w8a8_block_fp8_matmul_triton() of finegrained_fp8.py, later kernels-community/finegrained-fp8 version 4 (traced); DeepGEMM,
+ *           which transformers prefers on compute capability 9 and 10 beside a CUDA toolkit, is not modelled. Storages and temporaries are the host code's.
  * Models    weights without act-order (desc_act), the output embeddings, embeddings and norms in half. No backward.
- * Errors    ERR_FIELD_CONFLICT for widths that the kernel refuses and for experts that are one tensor, ERR_NOMEM.
+ * Errors    ERR_FIELD_CONFLICT for widths that the kernel refuses and for experts that are one tensor in other formats than fp8, ERR_NOMEM.
  * Owner     what it allocates lies in the tree's arena.
  */
 #ifndef TUNING_PACKED_H
@@ -28,7 +29,7 @@ struct packed_options {
 };
 
 MUST_CHECK enum err_code packed_apply(struct tree *t, const struct packed_options *o, const struct quirks *q, struct err *err);
-void packed_load(struct run *r, struct tree *t);
+void packed_load(struct run *r, struct tree *t, enum packing kind);
 bool packed_is_quantised(const struct module *m);
 
 #endif

@@ -11,6 +11,7 @@ struct packed_linear {
     enum packed_kernel kernel;
     int64_t in, out, group, groups, bits;
     bool newer_marlin;
+    bool quantises_within, adds_in_place; /* fp8 */
 };
 
 val packed_forward(struct run *r, struct module *m, val x);

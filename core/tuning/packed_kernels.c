@@ -1,6 +1,7 @@
 /* packed_kernels.c - products of packed weights, without a graph. See packed.h. */
 #include "torch/autograd.h"
 #include "torch/ops.h"
+#include "torch/views.h"
 #include "tuning/packed_inside.h"
 
 /* Rows from which a kernel unpacks the whole weight and multiplies by that: awq gemm.py; qlinear_cuda_old.py kernel_switch_threshold */
@@ -130,15 +131,18 @@ static val awq(struct run *r, const struct packed_linear *l, val x)
     return out;
 }
 
-/* act_quant(), then w8a8_block_fp8_matmul_triton() */
+/* act_quant(), then w8a8_block_fp8_matmul_triton(); later one kernel does both. */
 static val fp8(struct run *r, const struct packed_linear *l, val x)
 {
     int64_t m = rows_of(r, l, x);
     enum dtype dtype = dtype_of(r, x);
-    val codes = owned(r, value_empty(r, OP_FP8_ACT_QUANT, DTYPE_UINT8, SHAPE(m, l->in)));
-    val scales = owned(r, value_empty(r, OP_FP8_ACT_QUANT, DTYPE_FP32, SHAPE(m, (l->in + PACKED_BLOCK - 1) / PACKED_BLOCK))), out;
+    val codes = 0, scales = 0, out;
 
-    work_add(r, OP_FP8_ACT_QUANT, (uint64_t)(m * l->in), (uint64_t)(m * l->in) * (1 + dtype_bytes(dtype)), 1);
+    if (!l->quantises_within) {
+        codes = owned(r, value_empty(r, OP_FP8_ACT_QUANT, DTYPE_UINT8, SHAPE(m, l->in)));
+        scales = owned(r, value_empty(r, OP_FP8_ACT_QUANT, DTYPE_FP32, SHAPE(m, (l->in + PACKED_BLOCK - 1) / PACKED_BLOCK)));
+        work_add(r, OP_FP8_ACT_QUANT, (uint64_t)(m * l->in), (uint64_t)(m * l->in) * (1 + dtype_bytes(dtype)), 1);
+    }
     out = value_empty(r, OP_FP8_MATMUL, dtype, SHAPE(m, l->out));
     log_product(r, OP_FP8_MATMUL, l, m, dtype);
     value_unref(r, scales);
@@ -179,7 +183,7 @@ val packed_forward(struct run *r, struct module *m, val x)
         x = local(r, to_dtype(r, x, DTYPE_FP16));
     out = run_dead(r) ? 0 : local(r, product(r, l, x));
     if (m->bias && !run_dead(r))
-        out = local(r, add(r, out, m->bias->value));
+        out = local(r, (l->adds_in_place ? write_in_place(r, OP_ADD, out, m->bias->value) : add(r, out, m->bias->value)));
     if (half && !run_dead(r))
         out = local(r, to_dtype(r, out, dtype));
     out = run_dead(r) ? 0 : view_as(r, out, n, size);

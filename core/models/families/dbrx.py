@@ -11,6 +11,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaModel,
 class DbrxConfig(PreTrainedConfig):
     model_type = "dbrx"
     attribute_map = {"num_attention_heads": "n_heads", "hidden_size": "d_model", "num_hidden_layers": "n_layers", "max_position_embeddings": "max_seq_len"}
+    bos_token_id: int | None = None
     d_model: int = 2048
     n_heads: int = 16
     n_layers: int = 24

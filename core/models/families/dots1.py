@@ -8,6 +8,7 @@ class Dots1Config(LlamaConfig):
     model_type = "dots1"
     attribute_map = {"num_experts": "n_routed_experts", "num_local_experts": "n_routed_experts"}
     base_model_tp_plan = Qwen3Config.base_model_tp_plan | EXPERTS_BESIDE_SHARED
+    bos_token_id: int | None = None
     vocab_size: int = 152064
     hidden_size: int = 4608
     intermediate_size: int = 10944

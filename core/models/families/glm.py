@@ -10,6 +10,7 @@ class GlmConfig(LlamaConfig):
     model_type, partial_rotary_factor = "glm", 0.5
     base_model_tp_plan = {k: v for k, v in LlamaConfig.base_model_tp_plan.items() if "self_attn" in k} | {
         k: v for k, v in Phi3Config.base_model_tp_plan.items() if "mlp" in k}
+    bos_token_id: int | None = None
     vocab_size: int = 151552
     intermediate_size: int = 13696
     num_hidden_layers: int = 40

@@ -12,6 +12,7 @@ class Glm4MoeConfig(LlamaConfig):
     model_type = "glm4_moe"
     attribute_map = {"num_experts": "n_routed_experts", "num_local_experts": "n_routed_experts"}
     base_model_tp_plan = LlamaConfig.base_model_tp_plan | EXPERTS_BESIDE_SHARED
+    bos_token_id: int | None = None
     vocab_size: int = 151552
     intermediate_size: int = 10944
     num_hidden_layers: int = 46

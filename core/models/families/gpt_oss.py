@@ -18,6 +18,7 @@ class GptOssConfig(LlamaConfig):
     attribute_map = {"num_experts": "num_local_experts"}
     base_model_tp_plan = None
     default_theta = 150000.0
+    bos_token_id: int | None = None
     vocab_size: int = 201088
     hidden_size: int = 2880
     intermediate_size: int = 2880

@@ -14,6 +14,7 @@ class HYV3Config(LlamaConfig):
     model_type, default_theta = "hy_v3", 11158840.0
     attribute_map = {"num_local_experts": "num_experts"}
     base_model_tp_plan = Qwen3Config.base_model_tp_plan | EXPERTS_BESIDE_SHARED
+    bos_token_id: int | None = None
     vocab_size: int = 120832
     intermediate_size: int = 13312
     num_hidden_layers: int = 80

@@ -26,6 +26,7 @@ class MptAttentionConfig(PreTrainedConfig):
 class MptConfig(PreTrainedConfig):
     model_type = "mpt"
     attribute_map = {"num_attention_heads": "n_heads", "hidden_size": "d_model", "num_hidden_layers": "n_layers"}
+    bos_token_id: int | None = None
     d_model: int = 2048
     n_heads: int = 16
     n_layers: int = 24

@@ -9,6 +9,7 @@ from transformers.models.olmo2.modeling_olmo2 import Olmo2Attention, Olmo2Rotary
 
 class OlmoConfig(LlamaConfig):
     model_type = "olmo"
+    bos_token_id: int | None = None
     vocab_size: int = 50304
     pad_token_id: int | None = 1
     clip_qkv: float | None = None

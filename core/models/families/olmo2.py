@@ -10,6 +10,7 @@ class Olmo2Config(LlamaConfig):
     model_type = "olmo2"
     base_model_tp_plan = LlamaConfig.base_model_tp_plan | {f"layers.*.self_attn.{n}_proj": "colwise_gather_output" for n in "qkv"} | {
         "layers.*.self_attn.o_proj": "rowwise_split_input"}
+    bos_token_id: int | None = None
     vocab_size: int = 50304
     pad_token_id: int | None = 1
     rms_norm_eps: float = 1e-5

@@ -8,6 +8,7 @@ class OlmoeConfig(LlamaConfig):
     attribute_map = {"num_local_experts": "num_experts"}
     base_model_tp_plan = {f"layers.*.self_attn.{n}_proj": "colwise_gather_output" for n in "qkv"} | {
         "layers.*.self_attn.o_proj": "rowwise_split_input"} | experts_tp_plan()
+    bos_token_id: int | None = None
     vocab_size: int = 50304
     hidden_size: int = 2048
     intermediate_size: int = 2048

@@ -15,6 +15,7 @@ from transformers.pytorch_utils import Conv1D
 class OpenAIGPTConfig(PreTrainedConfig):
     model_type = "openai-gpt"
     attribute_map = {"max_position_embeddings": "n_positions", "hidden_size": "n_embd", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}
+    bos_token_id: int | None = None
     vocab_size: int = 40478
     n_positions: int = 512
     n_embd: int = 768

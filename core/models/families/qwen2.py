@@ -5,6 +5,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig
 
 class Qwen2Config(LlamaConfig):
     model_type = "qwen2"
+    bos_token_id: int | None = None
     vocab_size: int = 151936
     intermediate_size: int = 22016
     num_key_value_heads: int | None = 32

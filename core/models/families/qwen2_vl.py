@@ -10,6 +10,7 @@ from transformers.models.qwen3_5_text.modeling_qwen3_5_text import Qwen3_5TextRo
 
 class Qwen2VLTextConfig(Qwen2Config):
     model_type, default_theta = "qwen2_vl_text", 1000000.0
+    bos_token_id: int | None = 151643
     vocab_size: int = 152064
     hidden_size: int = 8192
     intermediate_size: int = 29568

@@ -11,6 +11,7 @@ class Qwen3MoeConfig(LlamaConfig):
     model_type = "qwen3_moe"
     attribute_map = {"num_local_experts": "num_experts"}
     base_model_tp_plan = Qwen3Config.base_model_tp_plan | experts_tp_plan()
+    bos_token_id: int | None = None
     vocab_size: int = 151936
     hidden_size: int = 2048
     intermediate_size: int = 6144

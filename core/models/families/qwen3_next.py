@@ -32,7 +32,6 @@ class Qwen3NextConfig(Qwen2MoeConfig):
     num_experts: int = 512
     norm_topk_prob: bool = True
     partial_rotary_factor: float = 0.25
-    bos_token_id: int | None = None
 
     def __post_init__(self, **kwargs):
         every = kwargs.pop("full_attention_interval", 4)

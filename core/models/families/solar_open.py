@@ -9,6 +9,7 @@ class SolarOpenConfig(LlamaConfig):
     model_type, default_theta = "solar_open", 1000000.0
     attribute_map = {"num_experts": "n_routed_experts", "num_local_experts": "n_routed_experts"}
     base_model_tp_plan = {k: v for k, v in LlamaConfig.base_model_tp_plan.items() if "self_attn" in k} | experts_tp_plan()
+    bos_token_id: int | None = None
     vocab_size: int = 196608
     moe_intermediate_size: int = 1280
     num_hidden_layers: int = 48

@@ -89,7 +89,7 @@ class CompositeConfig(PreTrainedConfig):
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
-        for part in self.sub_configs if name in ("_attn_implementation", "_is_quantized", "dtype") else ():
+        for part in self.sub_configs if name in ("_attn_implementation", "_is_quantized", "_experts_packed", "dtype") else ():
             if isinstance(getattr(self, part), PreTrainedConfig):  # they are made
                 setattr(getattr(self, part), name, value)
 

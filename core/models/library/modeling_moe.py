@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
+from transformers.integrations.finegrained_fp8 import ALL_FP8_EXPERTS_FUNCTIONS
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 from transformers.modeling_decoder import CausalLM
 from transformers.modeling_outputs import MoeCausalLMOutputWithPast
@@ -35,7 +36,9 @@ class Experts(nn.Module):
 
     def forward(self, hidden_states, top_k_index, top_k_weights):
         how = getattr(self.config, "_experts_implementation", "grouped_mm")
-        return ALL_EXPERTS_FUNCTIONS[how](self, hidden_states, top_k_index, top_k_weights)
+        packed = getattr(self.config, "_experts_packed", None) == "fp8" and self.down_proj.dtype == torch.uint8  # some may be left alone
+        functions = ALL_FP8_EXPERTS_FUNCTIONS if packed else ALL_EXPERTS_FUNCTIONS
+        return functions[how](self, hidden_states, top_k_index, top_k_weights)
 
 
 class ExpertsWithoutGate(Experts):
