@@ -25,7 +25,7 @@ if not quirks.interface_attention:
 
 
 if not quirks.masks_by_utils:
-    from transformers.modeling_attn_mask_utils import update_causal_mask
+    from transformers.modeling_attn_mask_utils import cut_window, update_causal_mask
 
     @of(Gemma2Model)
     def masks(self, **of):
@@ -37,17 +37,7 @@ if not quirks.masks_by_utils:
     def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, use_cache=False,
                 position_embeddings=None, **kwargs):
         """A sliding layer cuts its window out of the mask that all share."""
-        window = self.self_attn.keywords["sliding_window"]
-        if window is not None and attention_mask is not None and self.self_attn.config._attn_implementation != "flash_attention_2":
-            behind = torch.tril(torch.ones_like(attention_mask, dtype=torch.bool), diagonal=-window)
-            attention_mask = torch.where(behind, torch.finfo(attention_mask.dtype).min, attention_mask)
-            if quirks.gemma2_picks_columns:
-                length = attention_mask.shape[-1]
-                offset = position_ids[0, -1] - length + 1
-                offset = torch.clamp(offset, min=0)
-                columns = torch.arange(length, device=attention_mask.device)
-                columns += offset
-                attention_mask = attention_mask[:, :, :, columns]
+        attention_mask = cut_window(self, attention_mask, position_ids)
         return of_layer(self, hidden_states, position_embeddings=position_embeddings, attention_mask=attention_mask, position_ids=position_ids,
                         past_key_values=past_key_values, **kwargs)
 

@@ -28,3 +28,10 @@ elif quirks.gemma3_tables_by_layer:
         for kind in self.config.layer_types:
             tables[kind] = self.rotary_emb(hidden_states, position_ids, kind)
         return [tables[kind] for kind in self.config.layer_types]
+
+if not quirks.masks_by_utils:
+    from transformers.modeling_attn_mask_utils import update_causal_mask
+
+    @of(Gemma3TextModel)
+    def masks(self, **of):
+        return [update_causal_mask(always=True, **of)] * len(self.layers)

@@ -141,3 +141,20 @@ def update_causal_mask(config, inputs_embeds, attention_mask, past_key_values=No
     elif kernel == "sdpa" and not always:
         mask = unmask_unattended(mask, torch.finfo(inputs_embeds.dtype).min)
     return mask
+
+
+def cut_window(self, attention_mask, position_ids):
+    """What a sliding layer makes of the mask that all share: gemma2's, gemma3's and cohere2's."""
+    window = self.self_attn.keywords["sliding_window"]
+    if window is None or attention_mask is None or self.self_attn.config._attn_implementation == "flash_attention_2":
+        return attention_mask
+    behind = torch.tril(torch.ones_like(attention_mask, dtype=torch.bool), diagonal=-window)
+    attention_mask = torch.where(behind, torch.finfo(attention_mask.dtype).min, attention_mask)
+    if quirks.gemma2_picks_columns:
+        length = attention_mask.shape[-1]
+        offset = position_ids[0, -1] - length + 1
+        offset = torch.clamp(offset, min=0)
+        columns = torch.arange(length, device=attention_mask.device)
+        columns += offset
+        attention_mask = attention_mask[:, :, :, columns]
+    return attention_mask

@@ -59,6 +59,8 @@ ROWS = {  # type: (releases, steps)
     "openai-gpt": (("4.50", "5.0", "5.1"), ["eager", "lora"]),
     "bamba": (("4.52",), ALL),
     "mamba2": (("4.52",), ["eager", "mixed-ckpt-pad"]),
+    "cohere2": (("4.48", "4.50", "4.52"), ALL),
+    "gemma3_text": (("4.51", "4.52"), ALL),
     "qwen3_next": (("4.57", "5.4", "5.13"), ["mixed-ckpt-pad", "eager", "eager-nc", "fp32-nc"]),
     "qwen3_5": (("5.2", "5.4", "5.6", "5.10", "5.16", "5.20"), ["eager", "mixed-ckpt-pad", "lora"]),
     "qwen3_5_moe": (("5.4", "5.6", "5.13", "5.16"), ["eager", "mixed-ckpt-pad"]),
