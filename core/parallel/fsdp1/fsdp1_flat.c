@@ -46,6 +46,17 @@ static void use_data(struct unit *u, val from, int64_t elems)
     set_data(r, u->flat, part);
 }
 
+/* fsdp/_runtime_utils.py _init_streams: a root has streams of its own */
+static uint8_t gather_stream(const struct fsdp1 *f)
+{
+    return f->beside ? STREAM_BESIDE_GATHER : STREAM_GATHER;
+}
+
+static uint8_t copy_stream(const struct fsdp1 *f)
+{
+    return f->beside ? STREAM_BESIDE_COPY : STREAM_GATHER_COPY;
+}
+
 /* _local_shard.to(device): from pinned memory */
 static val from_host(struct unit *u)
 {
@@ -53,7 +64,8 @@ static val from_host(struct unit *u)
     val v = owned(r, value_empty(r, OP_TO_COPY, u->master, 1, &u->shard_elems));
 
     mark_block(r, v, MARK_COMMUNICATION);
-    (void)work_send(r, (struct work_sending){.what = COLLECTIVE_FROM_HOST, .bytes = bytes_of(u->shard_elems, u->master), .stream = STREAM_GATHER_COPY});
+    (void)work_send(r, (struct work_sending){.what = COLLECTIVE_FROM_HOST, .bytes = bytes_of(u->shard_elems, u->master),
+                                             .stream = copy_stream(u->all)});
     return v;
 }
 
@@ -63,7 +75,7 @@ static void use_low_precision_shard(struct unit *u)
     struct run *r = u->all->r;
     val copied;
 
-    r->stream = STREAM_GATHER_COPY;
+    r->stream = copy_stream(u->all);
     storage_resize(r, u->low, OP_EMPTY, bytes_of(u->shard_elems, u->compute));
     mark_block(r, u->low, MARK_COMMUNICATION);
     copied = u->all->offload ? from_host(u) : 0;
@@ -78,11 +90,11 @@ static void use_copy_of_shard(struct unit *u, bool gathers)
     struct run *r = u->all->r;
     val copied, old = u->copied;
 
-    r->stream = STREAM_GATHER_COPY;
+    r->stream = copy_stream(u->all);
     copied = from_host(u);
     use_data(u, copied, u->shard_elems);
     if (gathers) { /* handed over to the stream that gathers it */
-        r->stream = STREAM_GATHER;
+        r->stream = gather_stream(u->all);
         record_stream(r, copied);
     }
     u->copied = u->all->o->fsdp.use_orig_params ? copied : 0;
@@ -146,7 +158,7 @@ static void all_gather(struct unit *u, uint32_t host_after)
 
     storage_resize(r, u->full, OP_EMPTY, bytes);
     mark_block(r, u->full, MARK_COMMUNICATION);
-    u->message = work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, group, STREAM_GATHER, u == root_of(u->all)});
+    u->message = work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, group, gather_stream(u->all), u == root_of(u->all)});
     work_host_after(r, u->message, host_after);
 }
 
@@ -189,7 +201,7 @@ void unit_unshard(struct unit *u)
     else if (f->offload)
         use_copy_of_shard(u, gathers);
     host_after = limit_gathers(f);
-    r->stream = STREAM_GATHER;
+    r->stream = gather_stream(u->all);
     if (gathers)
         all_gather(u, host_after);
     use_unsharded_flat_param(u);
