@@ -12,5 +12,5 @@ if not quirks.masks_by_utils:
 
     @of(Cohere2DecoderLayer)
     def forward(self, hidden_states, attention_mask=None, position_ids=None, **kwargs):
-        attention_mask = cut_window(self, attention_mask, position_ids)
+        attention_mask, held = cut_window(self, attention_mask, position_ids)
         return of_layer(self, hidden_states, attention_mask=attention_mask, position_ids=position_ids, **kwargs)

@@ -37,7 +37,7 @@ if not quirks.masks_by_utils:
     def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, use_cache=False,
                 position_embeddings=None, **kwargs):
         """A sliding layer cuts its window out of the mask that all share."""
-        attention_mask = cut_window(self, attention_mask, position_ids)
+        attention_mask, held = cut_window(self, attention_mask, position_ids)
         return of_layer(self, hidden_states, position_embeddings=position_embeddings, attention_mask=attention_mask, position_ids=position_ids,
                         past_key_values=past_key_values, **kwargs)
 

@@ -144,12 +144,13 @@ def update_causal_mask(config, inputs_embeds, attention_mask, past_key_values=No
 
 
 def cut_window(self, attention_mask, position_ids):
-    """What a sliding layer makes of the mask that all share: gemma2's, gemma3's and cohere2's."""
+    """What a sliding layer makes of the mask that all share, and what its forward holds of that to its end: gemma2's, gemma3's and cohere2's."""
     window = self.self_attn.keywords["sliding_window"]
     if window is None or attention_mask is None or self.self_attn.config._attn_implementation == "flash_attention_2":
-        return attention_mask
+        return attention_mask, None
     behind = torch.tril(torch.ones_like(attention_mask, dtype=torch.bool), diagonal=-window)
     attention_mask = torch.where(behind, torch.finfo(attention_mask.dtype).min, attention_mask)
+    offset = columns = None
     if quirks.gemma2_picks_columns:
         length = attention_mask.shape[-1]
         offset = position_ids[0, -1] - length + 1
@@ -157,4 +158,4 @@ def cut_window(self, attention_mask, position_ids):
         columns = torch.arange(length, device=attention_mask.device)
         columns += offset
         attention_mask = attention_mask[:, :, :, columns]
-    return attention_mask
+    return attention_mask, (behind, offset, columns)
