@@ -8,7 +8,7 @@
  *           (meters/resize.h) by models of a few layers, whose own walks cost a tenth of it; what that refuses is played in full and kept in its place.
  * Few       what foretells a deep model is two models of few layers, at each batch that a search looks at. Of the second batch on the deeper of them is the one
  *           it was, resized by the shallower (meters/resize.h), where train_runs_aside() made room for both.
- * Budget    a tape counts the same, whichever way it comes to be.
+ * Budget    a tape counts by the way it comes to be: base/budget.h.
  * Owner     the arena. What train_play() leaves lives until it is called again or the arena is rewound below train_play_kept().
  */
 #ifndef TRAIN_PLAY_H

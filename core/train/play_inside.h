@@ -48,7 +48,7 @@ bool play_is_deep(const struct play_question *q); /* so many layers that models 
 
 /* play_deep.c */
 bool play_may_be_deepened(const struct play_question *q); /* nothing of it is known to fill over layers */
-/* As many events as a play has, whichever way. *laid_out: it was not played. */
+/* *laid_out: it was not played. */
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err);
 
 /* The log of a deep run's last step, laid out: nothing else of it is told, but what it counts. False: it has to be played; `arena` is as it was. */
