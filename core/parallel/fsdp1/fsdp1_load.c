@@ -293,7 +293,7 @@ static void stand(struct unit *u, enum dtype shown)
     }
     for (uint32_t i = 0; i < u->n_params; i++)
         if ((u->view[i] = part_of(u->all->r, u->local, param_numel(u->params[i]), u->params[i])))
-            u->all->r->values[u->view[i]].dtype = shown;
+            u->all->r->values[u->view[i]].dtype = (uint8_t)shown;
     unit_show(u, u->view);
 }
 
