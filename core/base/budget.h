@@ -31,7 +31,8 @@ struct budget {
     bool is_stopped;
 };
 
-/* Of a tape's events, as many as count as one that is played. */
+/* Of a tape's events, as many as count as one that is played. Empirical: cycles an event in the questions of tests/data/worst.jsonl, played 200 to 850,
+ * replayed 60 to 160, laid out 45 to 220, resized 8 to 35. */
 enum { EVENTS_REPLAYED = 2, EVENTS_LAID_OUT = 2, EVENTS_RESIZED = 16 };
 
 bool budget_count(struct budget *b, uint64_t events);

@@ -150,8 +150,8 @@ void widen_trained(struct run *r, struct tree *t); /* what stands there in half 
 /* The longest ModuleList below the root: a container of "0", "1", .. (of a stage: of its own) with the most parameters; NULL: none. */
 struct module *module_list(const struct tree *t);
 
-/* Walks model.named_parameters(): a module's own parameters, then its children. its original comes first
- * (utils/other.py AuxiliaryTrainingWrapper). */
+/* Walks model.named_parameters(): a module's own parameters, then its children; of peft's copy its original
+ * comes first (utils/other.py AuxiliaryTrainingWrapper). */
 typedef void (*param_visitor)(void *context, struct module *m, struct param *p);
 void params_visit(struct module *m, param_visitor visit, void *context);
 

@@ -25,21 +25,10 @@ if not quirks.interface_attention:
 
 
 if not quirks.masks_by_utils:
-    from transformers.modeling_attn_mask_utils import cut_window, update_causal_mask
+    from transformers.modeling_attn_mask_utils import cuts_window, one_mask
 
-    @of(Gemma2Model)
-    def masks(self, **of):
-        return [update_causal_mask(always=True, **of)] * len(self.layers)
-
-    of_layer = Gemma2DecoderLayer.forward
-
-    @of(Gemma2DecoderLayer)
-    def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, use_cache=False,
-                position_embeddings=None, **kwargs):
-        """A sliding layer cuts its window out of the mask that all share."""
-        attention_mask, held = cut_window(self, attention_mask, position_ids)
-        return of_layer(self, hidden_states, position_embeddings=position_embeddings, attention_mask=attention_mask, position_ids=position_ids,
-                        past_key_values=past_key_values, **kwargs)
+    of(Gemma2Model)(one_mask, "masks")
+    of(Gemma2DecoderLayer)(cuts_window(Gemma2DecoderLayer.forward), "forward")
 
 
 if not quirks.gemma2_embedding_scales:

@@ -30,8 +30,6 @@ elif quirks.gemma3_tables_by_layer:
         return [tables[kind] for kind in self.config.layer_types]
 
 if not quirks.masks_by_utils:
-    from transformers.modeling_attn_mask_utils import update_causal_mask
+    from transformers.modeling_attn_mask_utils import one_mask
 
-    @of(Gemma3TextModel)
-    def masks(self, **of):
-        return [update_causal_mask(always=True, **of)] * len(self.layers)
+    of(Gemma3TextModel)(one_mask, "masks")

@@ -143,19 +143,26 @@ def update_causal_mask(config, inputs_embeds, attention_mask, past_key_values=No
     return mask
 
 
-def cut_window(self, attention_mask, position_ids):
-    """What a sliding layer makes of the mask that all share, and what its forward holds of that to its end: gemma2's, gemma3's and cohere2's."""
-    window = self.self_attn.keywords["sliding_window"]
-    if window is None or attention_mask is None or self.self_attn.config._attn_implementation == "flash_attention_2":
-        return attention_mask, None
-    behind = torch.tril(torch.ones_like(attention_mask, dtype=torch.bool), diagonal=-window)
-    attention_mask = torch.where(behind, torch.finfo(attention_mask.dtype).min, attention_mask)
-    offset = columns = None
-    if quirks.gemma2_picks_columns:
-        length = attention_mask.shape[-1]
-        offset = position_ids[0, -1] - length + 1
-        offset = torch.clamp(offset, min=0)
-        columns = torch.arange(length, device=attention_mask.device)
-        columns += offset
-        attention_mask = attention_mask[:, :, :, columns]
-    return attention_mask, (behind, offset, columns)
+def one_mask(self, **of):
+    """A model's masks: one that all layers share, whatever the kernel makes of it."""
+    return [update_causal_mask(always=True, **of)] * len(self.layers)
+
+
+def cuts_window(forward):
+    """A layer's forward that cuts its window out of the mask that all share, and holds what it was cut with to its end: gemma2's, gemma3's and cohere2's."""
+
+    def cutting(self, hidden_states, attention_mask=None, position_ids=None, **kwargs):
+        window = self.self_attn.keywords["sliding_window"]
+        if window is not None and attention_mask is not None and self.self_attn.config._attn_implementation != "flash_attention_2":
+            behind = torch.tril(torch.ones_like(attention_mask, dtype=torch.bool), diagonal=-window)
+            attention_mask = torch.where(behind, torch.finfo(attention_mask.dtype).min, attention_mask)
+            if quirks.gemma2_picks_columns:
+                length = attention_mask.shape[-1]
+                offset = position_ids[0, -1] - length + 1
+                offset = torch.clamp(offset, min=0)
+                columns = torch.arange(length, device=attention_mask.device)
+                columns += offset
+                attention_mask = attention_mask[:, :, :, columns]
+        return forward(self, hidden_states, attention_mask=attention_mask, position_ids=position_ids, **kwargs)
+
+    return cutting

@@ -16,18 +16,24 @@ def product(x, weight, rows, experts):
     return out
 
 
-def fp8_batched_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights):
-    top_k, tokens, width = top_k_index.size(-1), hidden_states.size(0), hidden_states.size(-1)
-    rows = hidden_states.repeat_interleave(top_k, dim=0)
-    weights = top_k_weights.reshape(-1)
-    experts = top_k_index.reshape(-1)
-    mask = (experts >= self.num_experts).unsqueeze(-1) if quirks.fp8_experts == 1 else None  # of rows that other ranks' experts have
+def of_experts(self, rows, weights, mask):
+    """What the experts make of rows, weighted, and before: both forwards hold that to their end."""
     out = product(rows, self.gate_up_proj if self.has_gate else self.up_proj, rows.size(0), self.num_experts)
     out = self._apply_gate(out) if self.has_gate else self.act_fn(out)
     out = product(out, self.down_proj, rows.size(0), self.num_experts)
     weighted = out * weights.to(out.dtype).unsqueeze(-1)
     if mask is not None:
         weighted.masked_fill_(mask, 0.0)
+    return out, weighted
+
+
+def fp8_batched_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights):
+    top_k, tokens, width = top_k_index.size(-1), hidden_states.size(0), hidden_states.size(-1)
+    rows = hidden_states.repeat_interleave(top_k, dim=0)
+    weights = top_k_weights.reshape(-1)
+    experts = top_k_index.reshape(-1)
+    mask = (experts >= self.num_experts).unsqueeze(-1) if quirks.fp8_experts == 1 else None  # of rows that other ranks' experts have
+    out, weighted = of_experts(self, rows, weights, mask)
     summed = weighted.view(tokens, top_k, width).sum(dim=1)
     return summed.to(hidden_states.dtype)
 
@@ -44,12 +50,7 @@ def fp8_grouped_mm_experts_forward(self, hidden_states, top_k_index, top_k_weigh
     counts = torch.histc(counted, bins=self.num_experts, min=0, max=self.num_experts - 1)
     offsets = torch.cumsum(counts, dim=0, dtype=torch.int32)
     mask = (experts_sorted >= self.num_experts).unsqueeze(-1) if quirks.fp8_experts == 1 else None
-    out = product(rows, self.gate_up_proj if self.has_gate else self.up_proj, rows.size(0), self.num_experts)
-    out = self._apply_gate(out) if self.has_gate else self.act_fn(out)
-    out = product(out, self.down_proj, rows.size(0), self.num_experts)
-    weighted = out * weights_sorted.to(out.dtype).unsqueeze(-1)
-    if mask is not None:
-        weighted.masked_fill_(mask, 0.0)
+    out, weighted = of_experts(self, rows, weights_sorted, mask)
     back = torch.empty_like(order)
     back[order] = torch.arange(order.size(0), device=device)
     weighted = weighted[back]
