@@ -364,21 +364,33 @@ static bool takes_fewer(const struct program_source *from, const struct stack *s
     return same;
 }
 
+/* PACKAGE_COUNT: none has that name. */
+static enum package package_named(const char *name)
+{
+    enum package p = 0;
+
+    while (p < PACKAGE_COUNT && (!name || strcmp(package_name(p), name) != 0))
+        p++;
+    return p;
+}
+
 /* `turn` of a class: how many tokens a turn of the loops in its layers takes, how many nodes it makes; how many those make that do not depend on tokens; which
- * package has kernels in their place. */
-static void take_turns(struct program *p, struct arena *arena, struct arch *ret)
+ * package has kernels in their place. Where that is installed there are no loops. */
+static void take_turns(struct program *p, const struct stack *stack, struct arch *ret)
 {
     sv said = sv_null();
     uint32_t n = 0;
     const sv *items;
 
     if (script_find(p->s, p->model_class, script_symbol(p->s, "turn"), &said) == 0 && (items = seq_items(said, &n)) && n == 4) {
-        const char *name = str_text(items[3], NULL);
+        enum package kernels = package_named(str_text(items[3], NULL));
 
-        ret->loop_package = name ? arena_str(arena, name, strlen(name)) : NULL;
-        ret->turn_tokens = (uint32_t)items[0].i;
-        ret->turn_nodes = (uint32_t)items[1].i;
-        ret->loop_nodes = (uint32_t)items[2].i;
+        if (kernels == PACKAGE_COUNT || !stack || !stack_release(stack, kernels)) {
+            ret->loop_package = kernels < PACKAGE_COUNT ? package_name(kernels) : NULL;
+            ret->turn_tokens = (uint32_t)items[0].i;
+            ret->turn_nodes = (uint32_t)items[1].i;
+            ret->loop_nodes = (uint32_t)items[2].i;
+        }
     }
     sv_drop(p->s, said);
     script_forgive(p->s);
@@ -406,7 +418,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
     ret->encoder = from->trains_head || flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);
     ret->whole_heads = program_leaves_heads_whole(m.parts);
-    take_turns(m.parts, arena, ret);
+    take_turns(m.parts, stack, ret);
     ret->modules_within = modules_below(module_list(&m.tree));
     ret->modules_beside = m.tree.n_modules - ret->modules_within;
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);

@@ -3,8 +3,6 @@ from transformers.releases import of, quirks
 
 if not quirks.delta_rule_by_triangles:
     Qwen3NextForCausalLM.turn = (64, 48, 1024, "fla")
-if quirks.fla_installed:
-    Qwen3NextForCausalLM.turn = None
 
 if quirks.experts_in_turn:
 
