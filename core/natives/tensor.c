@@ -385,7 +385,7 @@ static sv get_requires_grad(struct script *s, sv self, uint32_t data)
 
     (void)s;
     (void)data;
-    return sv_bool(t->param ? t->param->requires_grad : shape_of(t)->requires_grad);
+    return sv_bool((t->param && t->param->requires_grad) || shape_of(t)->requires_grad); /* a frozen one that is a view of FSDP1's flat parameter does */
 }
 
 static bool set_requires_grad(struct script *s, sv self, sv value, uint32_t data)

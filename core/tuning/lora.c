@@ -35,6 +35,13 @@ static val add_dora(struct run *r, const struct adapter *l, val x, val result)
     return frame_leave(r, f, run_dead(r) ? 0 : add(r, result, delta));
 }
 
+/* peft's _cast_input_dtype(x, lora_A.weight.dtype): a method that has not gathered the weight yet does so when it is asked; gathered weights may be half */
+static val cast_for(struct run *r, const struct adapter *l, val x)
+{
+    module_read(r, l->a);
+    return to_dtype(r, x, dtype_of(r, l->a->weight->value));
+}
+
 /* result = base(x); result = result + B(A(dropout(x.to(adapter)))) * scaling; result = result.to(dtype of base's result) */
 static val lora_sum(struct run *r, struct module *m, val x, bool casts)
 {
@@ -51,7 +58,7 @@ static val lora_sum(struct run *r, struct module *m, val x, bool casts)
         return frame_leave(r, f, result);
     dtype = dtype_of(r, result);
     if (casts)
-        rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value))); /* gathered weights may be half */
+        rebind(r, &input, cast_for(r, l, input));
     if (l->magnitude) {
         rebind(r, &result, add_dora(r, l, input, result));
     } else {
@@ -91,7 +98,7 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
     if (run_dead(r))
         return frame_leave(r, f, 0);
     if (!r->autocast)
-        rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
+        rebind(r, &input, cast_for(r, l, input));
     if (l->magnitude) {
         enum dtype dtype = dtype_of(r, result);
 
@@ -125,7 +132,7 @@ static val lora_forward_packed(struct run *r, struct module *m, val x)
         return frame_leave(r, f, run_dead(r) ? 0 : result);
     dtype = dtype_of(r, result);
     if (!r->autocast)
-        rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
+        rebind(r, &input, cast_for(r, l, input));
     delta = local(r, call(r, l->b, call(r, l->a, dropped(r, l, input))));
     if ((in_place || q->casts_what_it_adds) && !r->autocast)
         rebind(r, &delta, to_dtype(r, delta, dtype));

@@ -144,6 +144,7 @@ END_TEST
     "\"vocab_size\":1000," config "},\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":4},\"training\":{\"methods\":\"" method "\","           \
     "\"micro_batch_size\":1,\"seq_len\":64," training "}" more "}"
 #define ADAPTED "\"precision\":\"bf16-autocast\",\"tuning\":\"lora\",\"lora\":{" ALL "}"
+#define WAITS "\"precision\":\"bf16-mixed\",\"tuning\":\"full\",\"gradient_accumulation_steps\":2"
 #define TIED "\"model_type\":\"llama\",\"tie_word_embeddings\":true"
 #define LATENT                                                                                                                                         \
     "\"model_type\":\"deepseek_v3\",\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"n_group\":2,\"topk_group\":1,\"first_k_dense_replace\":1,"    \
@@ -157,6 +158,8 @@ static const struct {
     {EXPERTS("fsdp", ALL, ""), "RuntimeError", "fsdp2"},
     {EXPERTS("zero3", ALL, ""), "zero3", "zero2"},
     {SMALL(TIED, "fsdp_no_shard", ADAPTED, ""), "tied embeddings of a frozen unit", "use_orig_params false"},
+    {SMALL(TIED, "fsdp_no_shard", ADAPTED ",\"offload\":\"optimizer+params\"", ""), "with offload have no model", "a method that shards"},
+    {SMALL(TIED, "fsdp_no_shard", WAITS, ""), "RuntimeError at tied embeddings", "sync_each_batch"},
     {SMALL(LATENT, "single", ADAPTED, ",\"stack\":{\"transformers\":\"5.10\",\"peft\":\"0.21\"}"), "e_score_correction_bias", "A later one"},
     {SMALL(ERNIE, "fsdp2", "\"precision\":\"bf16\",\"tuning\":\"full\"", ",\"stack\":{\"framework\":\"torch\"}"), "uniform original parameter dtype", "bf16-mixed"},
     {SMALL("\"model_type\":\"helium\",\"head_dim\":32", "single", "\"tuning\":\"full\"", ""), "shapes cannot be multiplied", "64x128 and 256x256"},

@@ -3,6 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from transformers.activations import ACT2FN
+from transformers.trl.loop import reads
 
 
 def apply_mask_to_padding_states(hidden_states, attention_mask):
@@ -44,6 +45,7 @@ def convolve(module, x, conv_state, cache, conv=None, held=None, **kwargs):
     """[batch, channels, sequence], with what came before where there is a cache; the caller's frame holds x, and by earlier releases what is in `held`."""
     seq_len = x.shape[-1]
     conv = module.conv1d if conv is None else conv
+    reads(conv)
     weight, bias = conv.weight.squeeze(1), conv.bias
     if conv_state is not None and seq_len == 1:
         return causal_conv1d_update(x, conv_state, weight, bias, activation=module.activation)

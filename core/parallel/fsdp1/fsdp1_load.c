@@ -85,12 +85,22 @@ static void tell_dtypes(struct unit *u)
 }
 
 /* _flat_param.py _use_unsharded_views(as_params=True): what another name is set to is a view by then, "as_params=True type(prim_param)=<class 'torch.Tensor'>"
- * (traced, 2.15: frozen units alone). */
+ * (traced, 2.15: frozen units alone, none that is offloaded). _use_sharded_grad_views: what was not reduced yet is given to the other name in the dtype
+ * that it was computed in. */
 static void check_ties(const struct unit *u)
 {
     const struct fsdp1 *f = u->all;
 
-    if (u->n_tied && !u->trained && !f->sharded && f->o->fsdp.use_orig_params)
+    if (!u->n_tied || f->sharded || !f->o->fsdp.use_orig_params)
+        return;
+    if (u->tied[0]->requires_grad && u->compute != u->master && f->o->gradient_accumulation_steps > 1 && !f->o->sync_each_batch)
+        run_fail(f->r, ERR_FIELD_CONFLICT, "/training/gradient_accumulation_steps",
+                 "NO_SHARD raises a RuntimeError at tied embeddings whose gradients wait in half: use_orig_params false, sync_each_batch, ddp, or a method "
+                 "that shards");
+    if (!u->trained && f->offload)
+        run_fail(f->r, ERR_FIELD_CONFLICT, "/training/offload",
+                 "tied embeddings of a frozen unit under NO_SHARD with offload have no model: ddp, or a method that shards");
+    else if (!u->trained)
         run_fail(f->r, ERR_FIELD_CONFLICT, "/training/fsdp/use_orig_params",
                  "NO_SHARD raises an AssertionError at the tied embeddings of a frozen unit: use_orig_params false, ddp, or a method that shards");
 }

@@ -42,6 +42,7 @@ static void use_sharded_gradient_views(struct unit *u, val whole)
 {
     struct run *r = u->all->r;
 
+    u->frozen_shown = false;
     for (uint32_t i = 0; i < u->n_params && !run_dead(r); i++) {
         val like = u->original[i], *g = u->params[i]->requires_grad ? grad_of(r, like) : NULL, old;
 
@@ -59,7 +60,8 @@ static bool fits_gradient(const struct run *r, const struct param *of, const str
     return p->dtype == r->values[whole].dtype && p->ndim == of->ndim && !memcmp(p->size, of->size, (size_t)of->ndim * sizeof *of->size);
 }
 
-/* While gradients are not reduced: an empty gradient is made for each parameter that is not as its part of the whole one, and pointed at that. */
+/* While gradients are not reduced: an empty gradient is made for each parameter that is not as its part of the whole one, and pointed at that; a frozen one's
+ * too, whose view here has no place of its own: the whole one outlives it. */
 void unit_use_unsharded_gradient_views(struct unit *u)
 {
     struct run *r = u->all->r;
@@ -67,15 +69,20 @@ void unit_use_unsharded_gradient_views(struct unit *u)
 
     for (uint32_t i = 0; i < u->n_params; i++) {
         const struct value *p = &r->values[u->original[i]];
-        val *g = u->params[i]->requires_grad ? grad_of(r, u->original[i]) : NULL, old;
+        bool frozen = !u->params[i]->requires_grad, fits = fits_gradient(r, u->params[i], p, whole);
+        val *g = frozen ? NULL : grad_of(r, u->original[i]), old = g ? *g : 0;
 
-        if (!g)
+        if (!fits && (g ? !*g : frozen && !u->frozen_shown))
+            old = owned(r, value_empty(r, OP_EMPTY, (enum dtype)p->dtype, p->ndim, p->size));
+        if (!g) {
+            value_unref(r, old);
             continue;
-        old = *g || fits_gradient(r, u->params[i], p, whole) ? *g : owned(r, value_empty(r, OP_EMPTY, (enum dtype)p->dtype, p->ndim, p->size));
+        }
         *g = owned(r, value_alias(r, whole));
         r->values[*g].view = true;
         value_unref(r, old);
     }
+    u->frozen_shown = true;
 }
 
 /* _reset_flat_param_grad_info_if_needed */

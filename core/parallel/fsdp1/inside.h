@@ -43,6 +43,7 @@ struct unit {
     enum handle_state state;
     bool trained, hooked, prefetched, skipped_sharded_views;
     bool needs_forward_unshard, needs_backward_unshard, ran_pre_backward, post_backward_called;
+    bool frozen_shown;                             /* its frozen parameters' gradients are views of the whole one */
     val saved_gradient;                            /* _saved_grad_shard, owned */
     int32_t pre_forward_index, post_forward_index; /* -1: none */
     uint32_t watched;                              /* AccumulateGrad of a leaf whose gradient a hook waits for */

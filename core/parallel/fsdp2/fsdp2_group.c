@@ -8,6 +8,12 @@ static struct work_group group_of(const struct fsdp2 *f)
     return (struct work_group){f->ranks, f->stride};
 }
 
+/* _fsdp_state.py _init_shared_state: a root has an FSDPCommContext of its own, and with it streams */
+static uint8_t copy_in_stream(const struct fsdp2 *f)
+{
+    return f->beside ? STREAM_BESIDE_COPY : STREAM_GATHER_COPY;
+}
+
 static int64_t shard_elems(const struct fsdp2_unit *u)
 {
     int64_t n = 0;
@@ -58,7 +64,7 @@ static val from_host(struct fsdp2 *f, const struct fsdp2_param *p)
 
     (void)work_send(r, (struct work_sending){.what = COLLECTIVE_FROM_HOST,
                                              .bytes = (uint64_t)p->shard_elems * dtype_bytes(p->stored),
-                                             .stream = STREAM_GATHER_COPY});
+                                             .stream = copy_in_stream(f)});
     if (!casts(p))
         return copied;
     cast = flat(r, OP_TO_COPY, p->compute, p->shard_elems);
@@ -107,14 +113,14 @@ static void gather(struct fsdp2_unit *u, enum fsdp2_state as)
     uint8_t stream = r->stream;
     struct inputs in;
 
-    r->stream = apart ? STREAM_GATHER_COPY : stream;
+    r->stream = apart ? copy_in_stream(f) : stream;
     in = copy_in(u);
     u->result = u->bytes ? flat(r, OP_EMPTY, DTYPE_UINT8, shard_bytes(u) * f->ranks)
                          : flat(r, OP_EMPTY, u->params[0].compute, shard_elems(u) * f->ranks);
     u->gather = work_send(r, (struct work_sending){.what = COLLECTIVE_ALL_GATHER,
                                                    .bytes = (uint64_t)shard_bytes(u) * f->ranks,
                                                    .group = group_of(f),
-                                                   .stream = STREAM_GATHER,
+                                                   .stream = f->beside ? STREAM_BESIDE_GATHER : STREAM_GATHER,
                                                    .after_compute = !apart || root_begins});
     drop_inputs(u, &in);
     r->stream = stream;

@@ -9,9 +9,9 @@
  * Source    deepspeed 0.14.2 and 0.19.8: runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py,
  *           runtime/comm/coalesced_collectives.py, runtime/engine.py.
  * Streams   gathers are born on STREAM_GATHER and the bucket's copies on STREAM_REDUCE where overlap_comm; else all on the compute stream.
- * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules that a file names, MiCS, several data types; external parameters but ties, peft's and
- *           those that a fused loss reads; a host that waits for the stream of the gathers, which itself waits for no other; a model that zero.Init builds in
- *           shards comes whole here (its start, not its steps).
+ * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules that a file names, MiCS, several data types; external parameters but ties, peft's,
+ *           convolutions and those that a fused loss reads; a host that waits for the stream of the gathers, which itself waits for no other; a model that
+ *           zero.Init builds in shards comes whole here (its start, not its steps).
  * Units     elements of the engine's data type, bytes as named. Parameters are numbered in the order of named_parameters(), as their ds_id.
  * Owner     the run's arena.
  */
@@ -60,7 +60,6 @@ struct zero3_module {
     uint32_t number, first, n; /* its parameters in zero3.of_module, those of others that it reads among them */
     uint32_t room;             /* for how many */
     const struct module *whole; /* a leaf of ZeRO-3: what is below is its, and has no hooks; NULL: none */
-    uint32_t reader;           /* the module that reads its weight before it is called; 0: none */
     int32_t grads_remaining;
     uint32_t recomputed;    /* ds_recompute_parameters: a list in zero3.links; ZERO3_NONE */
     uint32_t before, after; /* of those in backward, by their order; `running` */

@@ -43,8 +43,6 @@ static val pre(struct run *r, struct module *module, void *of, val x)
         zero3_trace_module(m->z, m->z->n_modules + i);
         zero3_fetch(m->z, &m->z->modules[m->z->n_modules + i], true);
     }
-    if (m->reader && !r->in_backward)
-        zero3_read(m->z, m, &m->z->modules[m->reader]);
     zero3_trace_module(m->z, m->number);
     zero3_fetch(m->z, m, true);
     m->grads_remaining = wants_grad(r, x);
@@ -63,14 +61,14 @@ static val post(struct run *r, struct module *module, void *of, val result)
     return result ? hook_backward(r, result, before_backward, m) : 0;
 }
 
-/* by the model's own forward */
+/* By the forward of another module, which runs: peft's layer (lora_A's dtype), a mixer (its convolution), the model (its head, for a fused loss). */
 static void read(struct run *r, struct module *module, void *of)
 {
     struct zero3_module *m = of;
 
     (void)module;
     if (!r->in_backward)
-        zero3_read(m->z, m, &m->z->modules[m->z->root->number]);
+        zero3_read(m->z, m, &m->z->modules[r->module ? r->module : m->z->root->number]);
 }
 
 /* _register_deepspeed_module: every module that is not below a leaf */

@@ -79,12 +79,15 @@ bool zero3_index_values(struct zero3 *z)
     return true;
 }
 
-/* peft: lora_A is a ModuleDict beside base_layer, whose module asks for the weight's dtype before it calls what is in there. */
-static uint32_t reader_of(const struct module *m)
+/* What its forward may read of the modules right below it, without calling them */
+static uint32_t readable(const struct zero3 *z, const struct module *m)
 {
-    const struct module *dict = m->parent;
+    uint32_t n = 0;
 
-    return dict && dict->parent && m->weight && dict->name && !strcmp(dict->name, "lora_A") ? dict->parent->number : 0;
+    for (const struct module *child = m->first; child; child = child->next)
+        for (const struct param *p = child->params; p; p = p->next)
+            n += !p->buffer && p->value && z->index_of[p->value];
+    return n;
 }
 
 /* leaf_module_config.py DEFAULT_LEAF_MODULE_CLASSES, by which set_z3_leaf_modules() knows modules whose parameters are fetched, released and reduced at once */
@@ -161,8 +164,8 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
             if (!p->buffer && p->value && z->index_of[p->value])
                 z->of_module[z->n_indexed++] = z->index_of[p->value] - 1;
         z->modules[i].n = z->n_indexed - z->modules[i].first;
-        z->modules[i].reader = i ? reader_of(t->modules[i]) : 0;
         z->n_indexed += i && t->modules[i] == t->root ? HEAD : 0; /* what it will have read of its head */
+        z->n_indexed += i ? readable(z, t->modules[i]) : 0;
         z->n_indexed += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
         z->modules[i].room = z->n_indexed - z->modules[i].first;
     }

@@ -318,6 +318,9 @@ class Kto:
         import torch
         made = {name: torch.empty((o["micro_batch_size"], o["seq_len"]), dtype=torch.int64, device="cuda") for name in Kto.names}
         made["label"] = torch.empty(o["micro_batch_size"], dtype=torch.bool, device="cuda")
+        if stage["reference"] == "precomputed":
+            for name in ("ref_logps", "ref_KL_logps"):
+                made[name] = torch.empty(o["micro_batch_size"], device="cuda")
         return made
 
     @staticmethod

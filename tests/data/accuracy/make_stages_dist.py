@@ -78,7 +78,8 @@ def fsdp_plugin(o, model):
     more = {} if second else dict(sharding_strategy="SHARD_GRAD_OP" if o["method"] == "fsdp_grad_op" else "FULL_SHARD", use_orig_params=o["use_orig_params"],
                                   backward_prefetch={"pre": "BACKWARD_PRE", "post": "BACKWARD_POST", "none": "NO_PREFETCH"}[o["backward_prefetch"]],
                                   forward_prefetch=o["forward_prefetch"], limit_all_gathers=o["limit_all_gathers"], sync_module_states=False)
-    plugin = FullyShardedDataParallelPlugin(fsdp_version=2 if second else 1, auto_wrap_policy="TRANSFORMER_BASED_WRAP", cpu_ram_efficient_loading=False, **more)
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=2 if second else 1, auto_wrap_policy="TRANSFORMER_BASED_WRAP", cpu_ram_efficient_loading=False,
+                                            cpu_offload=o["offload"] == "optimizer+params", **more)
     if o["precision"].endswith("-mixed"):
         plugin.set_mixed_precision(o["precision"].split("-")[0])
     return plugin
