@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "server/block.h"
+#include "server/blocks.h"
 #include "server/clock.h"
 #include "server/memory.h"
 #include "server/thread.h"
@@ -41,15 +42,14 @@ struct lane {
 struct worker {
     struct workers *all;
     unsigned lane;
-    void *block;
-    bool is_touched; /* pages of the block are resident */
-    unsigned jobs;
+    bool has_worked; /* since it looked for blocks that rest */
 };
 
 struct workers {
     pthread_mutex_t lock;
     pthread_cond_t ended; /* a thread */
     struct lane lanes[LANES];
+    struct blocks blocks; /* as many as threads: each brings one */
     unsigned threads, queued, queue_max;
     uint64_t work_events, begun_anew;
     bool is_ending;
@@ -88,9 +88,13 @@ static bool start(struct workers *w, unsigned lane)
 
     if (!me)
         return false;
-    *me = (struct worker){.all = w, .lane = lane, .block = block_for_work(API_ARENA_BYTES)};
-    if (!me->block || !thread_start(&thread, run, me)) {
-        block_free(me->block, API_ARENA_BYTES);
+    *me = (struct worker){.all = w, .lane = lane};
+    if (!blocks_add(&w->blocks)) {
+        free(me);
+        return false;
+    }
+    if (!thread_start(&thread, run, me)) {
+        block_destroy(blocks_remove(&w->blocks));
         free(me);
         return false;
     }
@@ -165,14 +169,8 @@ static bool is_cancelled(const struct job *job)
     return job->cancelled && atomic_load(job->cancelled);
 }
 
-static void give_pages_back(struct worker *me)
-{
-    block_empty(me->block, API_ARENA_BYTES);
-    me->is_touched = false;
-}
-
 /* false: it is to begin anew, in job->lane. */
-static bool work(struct worker *me, struct job *job)
+static bool work(struct worker *me, struct job *job, struct block *block)
 {
     struct arena arena;
 
@@ -186,9 +184,9 @@ static bool work(struct worker *me, struct job *job)
         job->run(job, NULL);
         return true;
     }
-    arena_init(&arena, me->block, API_ARENA_BYTES);
+    arena_init(&arena, block->memory, API_ARENA_BYTES);
+    block->is_touched = me->has_worked = true;
     job->run(job, &arena);
-    me->is_touched = true;
     return !job->work.is_stopped;
 }
 
@@ -210,18 +208,20 @@ static void begin_anew(struct worker *me, struct job *job)
 static void run_job(struct worker *me, struct job *job)
 {
     struct workers *w = me->all;
+    struct block *block = blocks_take(&w->blocks);
     bool is_done, is_dear;
 
     w->queued--;
     w->lanes[me->lane].busy++;
     pthread_mutex_unlock(&w->lock);
-    is_done = work(me, job);
+    is_done = work(me, job, block);
     is_dear = job->work.events > DEAR_EVENTS; /* done() may free it */
     if (is_done)
         job->done(job);
-    if (me->is_touched && (++me->jobs % LOOK_JOBS == 0 || is_dear) && block_resident(me->block, API_ARENA_BYTES) > KEEP_BYTES)
-        give_pages_back(me);
+    if (block->is_touched && (++block->jobs % LOOK_JOBS == 0 || is_dear) && block_resident(block->memory, API_ARENA_BYTES) > KEEP_BYTES)
+        block_clear(block);
     pthread_mutex_lock(&w->lock);
+    blocks_leave(&w->blocks, block);
     w->lanes[me->lane].busy--;
     if (!is_done)
         begin_anew(me, job);
@@ -241,6 +241,21 @@ static bool linger(struct worker *me, struct lane *l)
     return rc != ETIMEDOUT;
 }
 
+/* Blocks that rest as long as the thread has, of whoever worked in them: it is the last that saw some of them. */
+static void give_pages_back(struct worker *me)
+{
+    struct workers *w = me->all;
+    struct block *b;
+
+    while ((b = blocks_take_cold(&w->blocks, LINGER_MS))) {
+        pthread_mutex_unlock(&w->lock);
+        block_clear(b);
+        pthread_mutex_lock(&w->lock);
+        blocks_leave(&w->blocks, b);
+    }
+    me->has_worked = false;
+}
+
 /* Nothing to do. false: and there will not be. Those of the first lane stay; their pages, and others, go. */
 static bool rest(struct worker *me)
 {
@@ -251,15 +266,17 @@ static bool rest(struct worker *me)
     if (w->is_ending)
         return false;
     l->idle++;
-    if (stays && !me->is_touched)
+    if (stays && !me->has_worked)
         pthread_cond_wait(&l->filled, &w->lock);
     else
         came = linger(me, l);
     l->idle--;
-    if (came || l->queue.n || !stays)
-        return came || l->queue.n;
-    pthread_mutex_unlock(&w->lock);
+    if (came || l->queue.n)
+        return true;
     give_pages_back(me);
+    if (!stays)
+        return l->queue.n;
+    pthread_mutex_unlock(&w->lock);
     memory_trim(false);
     pthread_mutex_lock(&w->lock);
     return true;
@@ -281,16 +298,18 @@ static void *run(void *arg)
 {
     struct worker *me = arg;
     struct workers *w = me->all;
+    struct block *block;
 
     lower_priority(me->lane);
     pthread_mutex_lock(&w->lock);
     for (struct job *job; (job = next_job(me));)
         run_job(me, job);
+    block = blocks_remove(&w->blocks);
     w->lanes[me->lane].threads--;
     w->threads--;
     pthread_cond_signal(&w->ended);
     pthread_mutex_unlock(&w->lock);
-    block_free(me->block, API_ARENA_BYTES);
+    block_destroy(block);
     free(me);
     memory_trim(false);
     return NULL;

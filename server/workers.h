@@ -1,8 +1,8 @@
 /*
  * workers.h - a bounded queue and threads for what takes longer than an event thread may.
  *
- * Purpose   each worker has one block of API_ARENA_BYTES of address space to work in. While one job follows another the pages they touched stay, up to
- *           what most need; a tenth of a second without one, and all go back to the system. A job has a budget that counts its work.
+ * Purpose   each job has one block of API_ARENA_BYTES of address space to work in (blocks.h). While one job follows another the pages they touched stay, up
+ *           to what most need; a tenth of a second without one, and all go back to the system. A job has a budget that counts its work.
  * Lanes     what a job costs is known when it has been done, not before: each begins in the first lane, and when its work passes what that lane is for, its
  *           thread moves on to the next and lowers its own priority, and another thread takes its place. Where the next lane is full, the job ends there
  *           and begins anew when its turn in that lane has come: no thread is held meanwhile. So what is cheap waits for nothing that is dear, threads

@@ -374,5 +374,5 @@ bool deepen_walk(const struct bare_tape *shallow, const struct bare_tape *deeper
         !read_side(&d->b, deeper, arena))
         return false;
     d->times = times;
-    return align_sides(d, false) && sum_up(d, peaks, ret);
+    return (align_sides(d, false) && sum_up(d, peaks, ret)) || (align_sides(d, true) && sum_up(d, peaks, ret));
 }

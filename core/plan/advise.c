@@ -99,13 +99,16 @@ const char *trial_tune(struct trial *t, enum tuning tuning)
     return tuning == TUNING_QLORA ? "qlora" : "lora";
 }
 
-static enum err_code look(struct planning *p, struct trial *t, uint32_t n)
+static enum err_code look(struct planning *p, struct trial *t, const struct recipe *was, uint32_t n)
 {
     struct plan_paces paces = {0}; /* the runs that foretell memory tell the time too, which is asked of what fits */
     struct probe probe = {.q = &t->q, .step = &t->c.step, .scratch = p->scratch, .err = p->err, .memo = p->memo, .paces = &paces};
     struct measured m;
-    enum err_code rc = surely_fits(&probe, n, &t->fits);
+    enum err_code rc;
 
+    if (rests_above(&t->c.memory, was, &probe))
+        return ERR_OK;
+    rc = surely_fits(&probe, n, &t->fits, &t->c.memory);
     if (rc || !t->fits)
         return rc;
     rc = probe_fold(&probe, n, true, &m);
@@ -118,6 +121,7 @@ static enum err_code look(struct planning *p, struct trial *t, uint32_t n)
 /* Fits or not; what cannot be run, or started, does not. A broken budget ends the advice alone. */
 enum err_code trial_run(struct planning *p, struct trial *t, uint32_t n)
 {
+    const struct recipe was = t->c.step.r; /* that t->c.memory is of */
     enum err_code rc = train_resolve(&t->recipe, t->q.arch, &t->q.device, p->keep, &t->c.step, p->err);
 
     t->fits = t->ran = false;
@@ -128,7 +132,7 @@ enum err_code trial_run(struct planning *p, struct trial *t, uint32_t n)
     if (!rc && t->q.launches && !t->q.launches(&t->c.step))
         return ERR_OK;
     if (!rc)
-        rc = look(p, t, n);
+        rc = look(p, t, &was, n);
     t->ran = !rc;
     t->fits &= t->ran;
     return rc == ERR_BUDGET ? rc : candidate_tried(p, rc);

@@ -138,7 +138,7 @@ static bool shares_evenly(const struct plan_question *q, const struct step *s)
 /* --- foreseen ------------------------------------------------------------------------------------------------------------------- */
 
 /* The largest; of an asked micro-batch that is foreseen to fit nobody wants to know. */
-static enum err_code foresee_most(struct planning *p, const struct probe *probe, uint32_t asked, uint32_t *ret)
+static enum err_code foresee_most(struct planning *p, const struct plan_candidate *c, const struct probe *probe, uint32_t asked, uint32_t *ret)
 {
     struct foreseen_like *like = &p->like[probe->step->r.gradient_checkpointing == TRI_TRUE];
     bool fits = false;
@@ -147,7 +147,11 @@ static enum err_code foresee_most(struct planning *p, const struct probe *probe,
     *ret = asked;
     if (rc || fits)
         return rc;
-    return probe_foresee_largest(probe, like, ret);
+    if (!rests_above(&c->memory, &c->step.r, probe))
+        return probe_foresee_largest(probe, like, ret);
+    *like = (struct foreseen_like){0};
+    *ret = 0;
+    return ERR_OK;
 }
 
 /* Its largest micro-batch, the one it is answered with, and its time. */
@@ -155,7 +159,7 @@ static enum err_code foresee_all(struct planning *p, struct plan_candidate *c, u
 {
     struct probe probe = probe_on_candidate(p, c);
     uint32_t n = p->q->recipe.micro_batch_size;
-    enum err_code rc = foresee_most(p, &probe, n, &c->max_micro_batch_size);
+    enum err_code rc = foresee_most(p, c, &probe, n, &c->max_micro_batch_size);
 
     if (!rc)
         rc = n ? pace_foresee(&probe, n, &c->time) : pace_foresee_fastest(&probe, c->max_micro_batch_size, &n, &c->time);

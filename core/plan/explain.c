@@ -43,13 +43,15 @@ static bool is_near(uint64_t bytes, uint64_t limit)
 }
 
 /* Models of few layers tell what is clear of either limit; what is near one is walked, and what lies between them is played. */
-enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
+enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret, struct measured *ret_foreseen)
 {
     uint64_t budget = probe_budget(probe), clear = budget - budget / FAR;
-    struct measured m;
+    struct measured m = {0};
     enum err_code rc = probe_foresee(probe, n, &m);
     uint64_t loading = rc ? 0 : m.loading_bytes;
 
+    if (ret_foreseen)
+        *ret_foreseen = m;
     if (!rc && m.walk_peak_bytes >= clear && (is_near(m.walk_peak_bytes, clear) || is_near(m.walk_peak_bytes, budget)))
         rc = probe_fold(probe, n, false, &m);
     *ret = !rc && m.walk_peak_bytes < clear && loading < clear;
@@ -77,8 +79,8 @@ static enum err_code would_fit(struct planning *p, const struct plan_candidate *
     r.gradient_checkpointing = to.checkpointing;
     r.seq_len_tokens = seq_len_tokens ? seq_len_tokens : c->step.r.seq_len_tokens;
     rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &step, p->err);
-    if (!rc)
-        rc = surely_fits(&probe, n, ret);
+    if (!rc && !rests_above(&c->memory, &c->step.r, &probe))
+        rc = surely_fits(&probe, n, ret, NULL);
     *ret = *ret && !rc;
     return candidate_tried(p, rc);
 }
@@ -117,8 +119,9 @@ static enum err_code try_adapters(struct planning *p, struct plan_candidate *c, 
 static bool is_hopeless(const struct planning *p, const struct plan_candidate *c)
 {
     struct probe probe = probe_on(p, &c->step);
+    uint64_t budget = probe_budget(&probe);
 
-    return c->memory.static_bytes > probe_budget(&probe) || c->memory.loading_bytes > probe_budget(&probe);
+    return c->memory.static_bytes > budget || c->memory.loading_bytes > budget || rests_above(&c->memory, &c->step.r, &probe);
 }
 
 /* One thing at a time first; checkpointing before a smaller batch before adapters before a shorter sequence. */
@@ -131,7 +134,9 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
 
     if (as_it_is.checkpointing == TRI_FALSE && !is_hopeless(p, c))
         rc = would_fit(p, c, checkpointed, 0, &ok);
-    if (!rc && !ok)
+    if (!ok && is_hopeless(p, c))
+        c->max_micro_batch_size = 0;
+    else if (!rc && !ok)
         rc = candidate_tried(p, candidate_advise_less(p, c));
     if (ok)
         near->gradient_checkpointing = TRI_TRUE;

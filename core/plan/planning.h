@@ -86,8 +86,12 @@ MUST_CHECK enum err_code candidate_tried(struct planning *p, enum err_code rc);
 /* Why a modelled candidate does not fit, and the nearest change of its own that does. */
 MUST_CHECK enum err_code explain(struct planning *p, struct plan_candidate *c);
 
-/* Whether a step fits: by what is foreseen where that is far from the budget, else by live blocks, else by a replay. */
-MUST_CHECK enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret);
+/* Whether a step fits: by what is foreseen where that is far from the budget, else by live blocks, else by a replay. ret_foreseen may be NULL. */
+MUST_CHECK enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret, struct measured *ret_foreseen);
+
+/* Whether a like step, with another batch, length, checkpointing or GPU, surely does not fit: what stood between two steps of one that was measured is above
+ * the other's budget. */
+bool rests_above(const struct measured *known, const struct recipe *of, const struct probe *other);
 
 /* The answer's advice, and the nearest change of losers that have none of their own. Whatever cannot be tried is no advice. */
 MUST_CHECK enum err_code advise(struct planning *p);

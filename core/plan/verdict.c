@@ -325,6 +325,7 @@ static enum err_code judge_asked(struct planning *p, struct plan_candidate *c, c
             return rc;
         if (b)
             b->events = events;
+        c->memory = fit.walk;
         rc = candidate_foretell_asked(p, c);
         if (rc)
             return rc;

@@ -264,7 +264,7 @@ enum err_code train_fold(const struct arch *arch, const struct step *step, const
 
     if (!holds(arch, step))
         return walk_whole(arch, step, device, one, peaks, arena, ret, err);
-    if (has_layers_alone(step) && train_play_two(&(struct play_question){arch, step, device, one ? LOOK_FORETELL : LOOK_WALK, false, true}, least, arena, &p)) {
+    if (has_layers_alone(step) && train_play_two(&(struct play_question){arch, step, device, one ? LOOK_FORETELL : LOOK_WALK, false, true}, arena, &p)) {
         take_moments(&p, ret);
         return ERR_OK;
     }

@@ -41,7 +41,7 @@ MUST_CHECK enum err_code train_play(const struct play_question *q, struct arena 
 
 /* The highest moments of a deep run, from two of `first` layers and of a period more, where nothing but repeated layers lies between: what peak_walk() would
  * tell of it (meters/deepen.h). False: refused, and `arena` is as it was. */
-bool train_play_two(const struct play_question *q, uint32_t first, struct arena *arena, struct peak *ret);
+bool train_play_two(const struct play_question *q, struct arena *arena, struct peak *ret);
 
 /* How far an arena that had `mark` before may be rewound without losing what was kept since. */
 unsigned char *train_play_kept(const struct arena *arena, unsigned char *mark);

@@ -51,6 +51,20 @@ static struct trainer *play_layers(const struct play_question *q, uint32_t layer
     return (with_costs ? play_passing_with_costs : play_passing)(&shallow, arena, &run, err) ? NULL : run.t;
 }
 
+static struct bare_tape tape_of(const struct trainer *t, const uint32_t *role)
+{
+    return (struct bare_tape){
+        .births = t->run.births,
+        .events = t->run.events,
+        .n_births = t->run.n_births,
+        .n_events = t->run.n_events,
+        .n_marks = t->run.n_marks,
+        .place = {t->steps_begin, t->last_begins},
+        .role = role,
+        .n_roles = t->model.tree.n_modules,
+    };
+}
+
 static bool play_depth(const struct play_question *q, uint32_t layers, bool with_costs, struct arena *arena, struct kept_run *host, struct bare_tape *ret,
                        struct err *err)
 {
@@ -63,17 +77,23 @@ static bool play_depth(const struct play_question *q, uint32_t layers, bool with
     host->t = t;
     play_look_at_host(host);
     run_tape_alone(&t->run);
-    *ret = (struct bare_tape){
-        .births = t->run.births,
-        .events = t->run.events,
-        .n_births = t->run.n_births,
-        .n_events = t->run.n_events,
-        .n_marks = t->run.n_marks,
-        .place = {t->steps_begin, t->last_begins},
-        .role = play_roles(&t->model.tree, &few, arena),
-        .n_roles = t->model.tree.n_modules,
-    };
+    *ret = tape_of(t, play_roles(&t->model.tree, &few, arena));
     return ret->role;
+}
+
+/* The same, where the question has looked at it before. */
+static bool take_depth(const struct play_question *q, uint32_t layers, struct arena *arena, struct kept_run *host, struct bare_tape *ret)
+{
+    struct play_question shallow = *q;
+    struct arch few = *q->arch;
+    const struct rows_of_run *rows;
+
+    few.layers = layers;
+    shallow.arch = &few;
+    rows = play_few_again(&shallow, arena, host);
+    if (rows)
+        *ret = tape_of(host->t, rows->role);
+    return rows;
 }
 
 static uint32_t buckets_of(const struct bare_tape *t)
@@ -247,9 +267,9 @@ bool play_costs(const struct play_question *q, struct arena *arena, struct taped
     return false;
 }
 
-bool train_play_two(const struct play_question *q, uint32_t first, struct arena *arena, struct peak *ret)
+bool train_play_two(const struct play_question *q, struct arena *arena, struct peak *ret)
 {
-    uint32_t period = fold_of(q->arch).period;
+    uint32_t period = fold_of(q->arch).period, first = first_depth(q);
     unsigned char *mark = arena->cur;
     struct bare_tape shallow, deeper;
     struct kept_run few, more;
@@ -257,7 +277,8 @@ bool train_play_two(const struct play_question *q, uint32_t first, struct arena 
     struct err err = {0};
 
     done =
-        play_depth(q, first, false, arena, &few, &shallow, &err) && play_depth(q, first + period, false, arena, &more, &deeper, &err) &&
+        (take_depth(q, first, arena, &few, &shallow) || play_depth(q, first, false, arena, &few, &shallow, &err)) &&
+        play_depth(q, first + period, false, arena, &more, &deeper, &err) &&
         deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
     arena_rewind(arena, mark);
     arena->full = full;

@@ -66,7 +66,7 @@ void train_runs_aside(struct arena *arena)
 /* What of it is counted in a run's own words, or lies on the host, may depend on the batch otherwise. */
 static bool may_be_copied(const struct play_question *q)
 {
-    return !q->in_full && (q->look == LOOK_FORETELL || q->look == LOOK_COSTS) && !q->arch->fixed_depth && q->arch->layers <= LAYERS_MOST &&
+    return (q->look == LOOK_FORETELL || q->look == LOOK_COSTS) && !q->arch->fixed_depth && q->arch->layers <= LAYERS_MOST &&
            q->step->r.method != METHOD_PP && q->step->r.offload == OFFLOAD_NONE;
 }
 
@@ -237,6 +237,8 @@ static bool resized(struct few_runs *all, struct few *f, const struct play_quest
         all->arena.full = false;
     }
     done = f->state == PREPARED && resize(&f->z, then, arena);
+    if (done)
+        f->deep.size = at_size(q->step);
     arena_rewind(arena, mark);
     arena->full = full;
     return done;
@@ -260,7 +262,7 @@ static enum err_code hand_out(const struct few *f, const struct play_question *q
 
 enum err_code play_few(const struct play_question *q, struct arena *arena, struct few_played *ret, struct err *err)
 {
-    struct few_runs *all = may_be_copied(q) ? arena->aside : NULL;
+    struct few_runs *all = !q->in_full && may_be_copied(q) ? arena->aside : NULL;
     struct few key, *f = NULL;
     enum err_code rc;
 
@@ -278,4 +280,24 @@ enum err_code play_few(const struct play_question *q, struct arena *arena, struc
     if (all)
         note(all, f, q, &ret->run);
     return ERR_OK;
+}
+
+const struct rows_of_run *play_few_again(const struct play_question *q, struct arena *arena, struct kept_run *ret)
+{
+    const struct few_runs *all = may_be_copied(q) ? arena->aside : NULL;
+    const struct few *f = NULL;
+    struct few key;
+
+    if (!all)
+        return NULL;
+    key_of(q, &key);
+    for (int logged = q->logged; !f && logged < 2; logged++) { /* one that has a log, too, does as well */
+        key.logged = logged;
+        f = find(all, &key);
+        f = f && f->deep_layers == q->arch->layers && same_size(f->deep.size, at_size(q->step)) ? f : NULL;
+    }
+    if (!f || !budget_spend(arena->budget, f->deep.rows.n_events / EVENTS_RESIZED))
+        return NULL;
+    *ret = f->of_deep;
+    return &f->deep.rows;
 }

@@ -68,6 +68,9 @@ struct few_played {
 };
 enum err_code play_few(const struct play_question *q, struct arena *arena, struct few_played *ret, struct err *err);
 
+/* The same of one that was asked for before and lies aside, as it is: NULL: it does not. Nothing but its tape and what is counted is told of its trainer. */
+const struct rows_of_run *play_few_again(const struct play_question *q, struct arena *arena, struct kept_run *ret);
+
 /* play_size.c: false: it cannot be made of what was kept, which is as it was. */
 bool play_takes_size(struct kept *k, const struct step *step, struct arena *arena);
 

@@ -23,6 +23,9 @@ static const struct {
     {"/estimate?largest=true", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}",
      770000},
     {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"zero3\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 680000},
+    /* advice: what cannot fit is not played, what was looked at is not played again */
+    {"/estimate", "{\"model\":\"google/gemma-2-9b\",\"cluster\":{\"gpu\":\"L4\"},\"training\":{\"seq_len\":200,\"tuning\":\"full\",\"micro_batch_size\":4}}", 1240000},
+    {"/estimate", "{\"model\":\"Qwen/Qwen2.5-7B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":200,\"tuning\":\"lora\",\"micro_batch_size\":4}}", 365000},
 };
 
 START_TEST(plays_no_more_than_it_has_to)
