@@ -84,6 +84,7 @@ struct estimate {
     struct auto_buckets auto_buckets;
     unsigned required; /* PACKAGE_BIT of those whose release framework_config's tool requires, which the request did not name */
     const char *lora_kernels_at; /* the file in which axolotl switches on kernels of adapters by itself; NULL: none */
+    const char *vocabulary_to_32x_at; /* axolotl's resize_token_embeddings_to_32x; NULL: not asked */
     struct notes warnings, assumptions;
     const char *summary;
     struct timeline *timeline; /* NULL: nobody asked */

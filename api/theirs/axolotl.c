@@ -158,6 +158,19 @@ static enum err_code read_unfrozen(struct theirs *t, const struct their_key *key
     return rc ? rc : theirs_say_plain(t, key->member, text);
 }
 
+/* loaders/model.py resize_token_embeddings: to the tokenizer's length rounded up, where the embeddings are fewer; theirs_resolve() knows how many they are */
+static enum err_code read_32x(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false;
+
+    (void)key;
+    if (json_type(v) != JSON_NULL && !theirs_flag(v, &on))
+        return decode_wrong_type(&t->d, "a boolean", v);
+    if (on)
+        t->e->vocabulary_to_32x_at = arena_str(t->e->call->arena, t->d.path, strlen(t->d.path));
+    return on && !t->e->vocabulary_to_32x_at ? err_set(t->e->call->err, ERR_NOMEM, "", "no memory for a pointer") : ERR_OK;
+}
+
 const struct their_key axolotl_keys[] = {
     SAY("sequence_len", "training.seq_len"),
     SAY("sample_packing", "training.packing"),
@@ -218,7 +231,8 @@ const struct their_key axolotl_keys[] = {
     MOVES_BUT("true|false|gaussian", "peft_init_lora_weights", "adapters that are made of the weights"),
     MOVES("peft", "options of peft's"),
     MOVES_BUT("true", "peft_autocast_adapter_dtype", "adapters in the dtype of the base"),
-    MOVES("resize_token_embeddings_to_32x|shrink_embeddings|tokens|added_tokens_overrides",
+    BY(read_32x, "resize_token_embeddings_to_32x", NULL),
+    MOVES("shrink_embeddings|tokens|added_tokens_overrides",
           "a vocabulary of another size (config.vocab_size says it)"),
     MOVES_BUT("2", "num_labels", "a head of labels (config.num_labels says it)"),
     MOVES("ebft|trainer_cls|vllm|trl|diffusion|hatchery|kd_trainer|nemo_gym_enabled|llmcompressor", "a trainer other than axolotl's own"),

@@ -410,6 +410,25 @@ static void settle_lora_kernels(struct estimate *e)
             e->lora_kernels_at, why);
 }
 
+/* A vocabulary that is a multiple of 32 has room for every tokenizer that fits into it, rounded up. */
+static void settle_vocabulary(struct estimate *e)
+{
+    unsigned vocab = e->model.arch.vocab;
+
+    if (!e->vocabulary_to_32x_at)
+        return;
+    if (vocab && vocab % 32 == 0)
+        note_of(&e->assumptions, NOTE_OF_YOURS,
+                "resize_token_embeddings_to_32x: the vocabulary of %u is a multiple of 32 and stays, as long as the tokenizer and what is added to it have "
+                "no more",
+                vocab);
+    else
+        left_out_gap(&e->left_out, GAP_OF_ALL, e->vocabulary_to_32x_at,
+                     "resize_token_embeddings_to_32x over a vocabulary of %u, which is no multiple of 32, is not modelled yet: config.vocab_size says how "
+                     "many it makes",
+                     vocab);
+}
+
 /* "q,mlp" to "q|mlp" behind a name's layer; "all": anything */
 static size_t add_names(char *text, size_t room, const char *before, const char *names)
 {
@@ -464,5 +483,7 @@ enum err_code theirs_resolve(struct estimate *e)
         settle_buckets(e);
     if (!rc)
         settle_lora_kernels(e);
+    if (!rc)
+        settle_vocabulary(e);
     return rc;
 }

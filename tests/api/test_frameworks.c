@@ -317,6 +317,8 @@ static const struct {
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "hsdp2"},
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "fsdp"},
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "pp"},
+    {"Qwen/Qwen2-0.5B", "resize_token_embeddings_to_32x: true\\n", "0", "the vocabulary of 151936 is a multiple of 32 and stays", NULL},
+    {"openai-community/gpt2", "resize_token_embeddings_to_32x: true\\n", "0", "over a vocabulary of 50257, which is no multiple of 32", NULL},
 };
 
 START_TEST(takes_kernels_that_nobody_asked_for)
