@@ -83,14 +83,13 @@ static enum err_code dora_gap(const struct trainer *t, struct err *err)
     return ERR_OK;
 }
 
-/* A module that is copied, under methods that flatten or gather it with what it is a copy of. FSDP1 over packed weights: traced, not equal (static 0.1 %,
- * reserved 9 %). */
+/* A module that is copied, under methods that neither flatten nor gather it with what it is a copy of. */
 static bool saves_nowhere(const struct recipe *s)
 {
     enum method m = s->method;
     bool cut = method_is_fsdp1(m) || (method_is_fsdp2(m) && m != METHOD_TP_FSDP2) || m == METHOD_ZERO3;
 
-    return m > METHOD_DDP && !method_is_zero_whole(m) && (!cut || (s->quantization && method_is_fsdp1(m)));
+    return m > METHOD_DDP && !method_is_zero_whole(m) && !cut;
 }
 
 /* NULL, or why biases are not trained beside adapters here. */
@@ -160,8 +159,8 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
 
     if (l->n_saved && !t->as_saved && saves_nowhere(&t->step->r))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
-                       "modules in full beside adapters under %s%s are not modelled yet: single, ddp, zero0 to zero3%s or fsdp2",
-                       method_rows[t->step->r.method].name, t->step->r.quantization ? " over packed weights" : "", t->step->r.quantization ? "" : ", fsdp");
+                       "modules in full beside adapters under %s are not modelled yet: single, ddp, zero0 to zero3, fsdp or fsdp2",
+                       method_rows[t->step->r.method].name);
     if (l->bias && !t->as_saved && bias_gap(&t->step->r))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/bias", bias_gap(&t->step->r), method_rows[t->step->r.method].name);
     if (l->dora)

@@ -23,9 +23,14 @@ void kbit_place(struct run *r, enum op op, struct param *p)
     p->value = kbit_kept(r, op, p->dtype, p->ndim, p->size);
 }
 
+bool kbit_comes_later(const struct param *p)
+{
+    return p->late || (p->owner && p->owner->original);
+}
+
 static bool is_loaded(const struct param *p)
 {
-    return !p->buffer && !p->late && !p->tied;
+    return !p->buffer && !kbit_comes_later(p) && !p->tied;
 }
 
 static void load_param(struct run *r, struct param *p, void *of)
@@ -152,7 +157,7 @@ static void add_bytes(void *context, struct module *m, struct param *p)
     struct warming *w = context;
     uint64_t n = (uint64_t)param_numel(p);
 
-    if (!p->late && !p->tied && p->stands_for >= 0)
+    if (!kbit_comes_later(p) && !p->tied && p->stands_for >= 0)
         w->bytes += kbit_share(w->r, m, bnb_is_int8(m) && p == m->weight ? n : n * dtype_bytes(p->dtype));
 }
 

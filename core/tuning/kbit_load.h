@@ -28,6 +28,7 @@ void kbit_cast_back(struct run *r, struct tree *t); /* after adapters: embedding
 val kbit_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
 void kbit_place(struct run *r, enum op op, struct param *p);                              /* the same of p, as its value */
 uint64_t kbit_share(const struct run *r, const struct module *m, uint64_t bytes); /* of a parameter's bytes, what is counted ahead of loading */
+bool kbit_comes_later(const struct param *p); /* peft brings it: no checkpoint has it */
 enum kbit_home { KBIT_ON_DEVICE, KBIT_REST_ON_DEVICE, KBIT_ON_HOST }; /* where what was loaded waits; REST: what is not packed */
 bool kbit_load_shards(struct run *r, struct tree *t, enum kbit_home home, val *map); /* kbit_shards.c: all but buffers and ties; false: no room */
 

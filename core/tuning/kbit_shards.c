@@ -42,7 +42,7 @@ static void count(void *context, struct module *m, struct param *p)
     uint32_t *n = context;
 
     (void)m;
-    *n += !p->late && !p->tied;
+    *n += !kbit_comes_later(p) && !p->tied;
 }
 
 /* As it was before it was packed. */
@@ -57,7 +57,7 @@ static void store(void *context, struct module *m, struct param *p)
     uint64_t bytes = elems_of(p) * dtype_bytes(c->dtype);
     char buf[256], path[384];
 
-    if (p->late || p->tied)
+    if (kbit_comes_later(p) || p->tied)
         return;
     (void)snprintf(path, sizeof path, "%s.%s", module_path(c->tree, m->number, buf, sizeof buf),
                    p == m->weight ? "weight" : p->name); /* as before it was packed */
@@ -150,7 +150,7 @@ static void add_bytes(void *context, struct module *m, struct param *p)
     struct warming *w = context;
     const struct param *of = p->tied ? p->tied : p;
 
-    if (!p->late && (!p->tied || w->tied_too))
+    if (!kbit_comes_later(p) && (!p->tied || w->tied_too))
         w->bytes += kbit_share(w->r, m, elems_of(of) * dtype_bytes(bnb_packs(of) ? w->dtype : of->dtype));
 }
 
@@ -199,7 +199,7 @@ static void list_states(struct dispatching *d, const struct module *m)
 static bool has_parameters(const struct module *m)
 {
     for (const struct param *p = m->params; p; p = p->next)
-        if (!p->late && !p->buffer)
+        if (!kbit_comes_later(p) && !p->buffer)
             return true;
     return false;
 }

@@ -493,6 +493,28 @@ static void materialise_tensors(struct run *r, const struct tree *t, const struc
         give_birth(r, p, dtype_of_base(r, t, lora_tensor_base(m, k)), pass);
 }
 
+static const struct param *same_of(const struct module *m, const struct param *of)
+{
+    for (const struct param *p = m->params; p; p = p->next)
+        if (!strcmp(p->name, of->name))
+            return p;
+    return NULL;
+}
+
+/* utils/other.py ModulesToSaveWrapper.update(): copy.deepcopy() of what a quantised checkpoint brought; others came with the model. */
+static void copy_saved(struct run *r, const struct tree *t, const struct module *m)
+{
+    for (struct param *p = m->original ? m->params : NULL; p && !run_dead(r); p = p->next) {
+        const struct param *of = same_of(m->original, p), *own = of && of->tied ? of->tied : of;
+
+        if (p->buffer || p->value || !own || !own->value)
+            continue;
+        p->dtype = dtype_of_base(r, t, of);
+        p->value = birth(r, p, p->dtype);
+        mark_block(r, p->value, MARK_PARAMETER);
+    }
+}
+
 /* Parameters are adapted once all modules are; what is cast goes by the tree. */
 void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o)
 {
@@ -506,5 +528,7 @@ void lora_materialise(struct run *r, struct tree *t, const struct lora_options *
         }
         for (uint32_t i = 1; i < t->n_modules && !pass; i++)
             materialise_tensors(r, t, t->modules[i], pass);
+        for (uint32_t i = 1; i < t->n_modules && !pass; i++)
+            copy_saved(r, t, t->modules[i]);
     }
 }

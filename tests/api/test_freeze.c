@@ -74,7 +74,7 @@ START_TEST(copies_of_tied_modules_part)
 }
 END_TEST
 
-static const char *const packed[] = {"zero3", "fsdp2"};
+static const char *const packed[] = {"zero3", "fsdp2", "fsdp"};
 
 /* Over packed weights, too: head and embeddings (untied) are what they are without; a copy is trained beside each. */
 START_TEST(copies_stand_beside_packed_weights)
@@ -148,7 +148,6 @@ static const struct {
     {SINGLE "[\"layers.28\"]", "is called layers.28"},
     {SINGLE "[\"model\"]", "nothing of the model is left"},
     {"\"methods\":\"single\",\"tuning\":\"lora\",\"freeze\":[\"embed_tokens\"]", "the whole base is frozen"},
-    {"\"methods\":\"fsdp\",\"tuning\":\"qlora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}", "under fsdp over packed weights are not modelled yet"},
     {"\"methods\":\"tp+fsdp2\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}", "in full beside adapters under"},
     {"\"methods\":\"single\",\"tuning\":\"lora\",\"precision\":\"fp16-autocast\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}",
      "weight of lm_head is trained as it was loaded"},
