@@ -105,6 +105,15 @@ sv f_bincount(struct script *s, const struct script_args *a)
     return wrap_content(s, t->run, out, content_counted(t, bins));
 }
 
+/* native/GroupedMMUtils.h check_valid_strides_and_return_transposed(): TMA reads rows, or columns, that begin at multiples of 16 bytes. */
+static bool lines_begin_aligned(const struct value *v)
+{
+    int64_t last = v->stride[v->ndim - 1], before = v->stride[v->ndim - 2];
+    int64_t line = before == 1 && last >= v->size[v->ndim - 2] ? last : before;
+
+    return line * dtype_bytes((enum dtype)v->dtype) % 16 == 0;
+}
+
 /* grouped_mm(a, b, offs=): tokens times the matrix of their expert */
 sv f_grouped_mm(struct script *s, const struct script_args *a)
 {
@@ -121,6 +130,8 @@ sv f_grouped_mm(struct script *s, const struct script_args *a)
         return script_raise(s, EXC_RuntimeError, "contraction dimension of mat_a and mat_b must match");
     if (shape_of(x)->dtype != shape_of(w)->dtype)
         return script_raise(s, EXC_RuntimeError, "Expected mat_a and mat_b to have the same dtype");
+    if (!lines_begin_aligned(shape_of(x)) || !lines_begin_aligned(shape_of(w)))
+        return script_raise(s, EXC_RuntimeError, "strides should be multiple of 16 bytes");
     return wrap(s, x->run, grouped_mm(x->run, value_in(x), value_in(w), value_in(offs)));
 }
 

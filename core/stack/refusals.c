@@ -19,6 +19,16 @@ static const struct row {
     {REFUSAL_UNEVEN_HEADS, "llama", 0, 4045},
     {REFUSAL_UNEVEN_HEADS, "mistral", 0, 4043},
     {REFUSAL_UNEVEN_HEADS, "qwen2", 0, 4048},
+    /* configuration_*.py validate_architecture(): 5.4.0 has it, 5.3.0 not; of later types from their first release on */
+    {REFUSAL_UNEVEN_HEADS, "arcee", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "cwm", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "deepseek_v2", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "gemma2", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "gemma3_text", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "internlm3", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "jais2", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "minicpm3", 5004, NO_RELEASE},
+    {REFUSAL_UNEVEN_HEADS, "vaultgemma", 5004, NO_RELEASE},
 };
 
 release stack_refuses(enum refusal what, const char *model_type, const struct stack *s)

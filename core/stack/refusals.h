@@ -15,7 +15,9 @@ enum refusal {
     REFUSAL_UNEVEN_HEADS   /* heads that do not divide the width, whatever head_dim says */
 };
 
-/* 0: that release's class takes it. Else the first one after it that does. */
+#define NO_RELEASE ((release)-1)
+
+/* 0: that release's class takes it. Else the first one after it that does, NO_RELEASE where none is known. */
 release stack_refuses(enum refusal what, const char *model_type, const struct stack *s);
 
 #endif

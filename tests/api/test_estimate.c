@@ -138,6 +138,34 @@ START_TEST(a_type_that_nobody_knows_is_sketched)
 }
 END_TEST
 
+static uint64_t peak_of_loss(const char *asked, const char *transformers)
+{
+    struct reply reply;
+    const struct json *phases;
+    char body[1024];
+    uint64_t peak = 0;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"config\":{\"model_type\":\"mixtral\",\"hidden_size\":64,\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                   "\"num_hidden_layers\":6,\"num_local_experts\":64,\"num_experts_per_tok\":2,\"vocab_size\":128,\"output_router_logits\":%s}," GPU
+                   ",\"training\":{\"methods\":\"single\",\"micro_batch_size\":1,\"seq_len\":512,\"attention\":\"sdpa\"},\"stack\":{\"transformers\":\"%s\"}}",
+                   asked, transformers);
+    reply = ask(body);
+    ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));
+    phases = json_get(json_get(json_first(json_get(reply.doc, "candidates")), "memory"), "phase_peaks_bytes");
+    ck_assert_msg(json_uint64(json_get(phases, "loss"), &peak), "%s", body);
+    reply_done(reply);
+    return peak;
+}
+
+static const char *const balances[] = {"4.40", "4.45", "4.48", "4.53", "4.57", "5.0", "5.23"};
+
+START_TEST(the_loss_that_balances_experts_is_answered_in_every_release)
+{
+    ck_assert_uint_gt(peak_of_loss("true", balances[_i]), peak_of_loss("false", balances[_i]));
+}
+END_TEST
+
 /* Kimi-K2's config: DeepSeek's class under a type of its own. */
 #define LATENT                                                                                                                                      \
     "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"vocab_size\":1000,\"n_routed_experts\":8,"          \
@@ -562,6 +590,7 @@ UNIT_TESTS("api/estimate", unit_test(shards_an_encoder);
     unit_test(is_silent_of_what_was_not_asked);
     unit_test(leaves_what_liger_does_not_know);
     unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
+    unit_rows(the_loss_that_balances_experts_is_answered_in_every_release, balances);
     unit_rows(says_who_loads_and_which_ranks_are_played, loads_and_ranks);
     unit_rows(a_known_class_answers_for_a_type_that_nobody_knows, of_a_class);
            unit_test(experts_and_how_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);

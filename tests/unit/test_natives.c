@@ -69,6 +69,10 @@ static const struct row {
     {"def put(): x[x > 0] = q[0, 0, 0]\nraises('got Float for the destination and BFloat16 for the source', put)", NULL},
     {"assert x.sum(axis=-1, keepdims=True).shape == torch.cat([x, x], axis=1).std(axis=1, keepdims=True).shape == (4, 1)", NULL},
     {"assert x.is_leaf and not x.is_inference() and not x.is_sparse and x.is_same_size(x) and torch.amax(x, axis=0).shape == (8,)", NULL},
+    {"def mm(n, m): return torch._grouped_mm(torch.ones(6, n, device='cuda'), torch.ones(2, n, m, device='cuda'), offs=torch.ones(2, dtype=torch.int32, device='cuda'))\n"
+     "assert mm(8, 12).shape == (6, 12)\n"
+     "raises('multiple of 16 bytes', lambda: mm(6, 8))\nraises('multiple of 16 bytes', lambda: mm(8, 6))",
+     NULL},
     {"x.cholesky()", "Tensor.cholesky"},
     {"x.stft(2)", "Tensor.stft"},
     {"nn.Linear(8, 8).to('cuda')", NULL},

@@ -11,7 +11,9 @@ class Cohere2Config(CohereConfig):
 
     def __post_init__(self, **kwargs):
         pattern = kwargs.pop("sliding_window_pattern", 4)
-        self.head_dim, self.use_qk_norm = self.hidden_size // self.num_attention_heads, False
+        self.use_qk_norm = False
+        if self.head_dim is None:
+            self.head_dim = self.hidden_size // self.num_attention_heads
         if self.layer_types is None:
             self.layer_types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(self.num_hidden_layers)]
         super().__post_init__(**kwargs)

@@ -2,8 +2,7 @@
 import torch
 
 from transformers.activations import ACT2FN
-from transformers.masking_utils import create_masks_for_layers
-from transformers.modeling_decoder import ScaledEmbedding
+from transformers.modeling_decoder import DecoderOfKinds, ScaledEmbedding
 from transformers.modeling_norm import RMSNormFromOne
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel
 
@@ -75,7 +74,7 @@ class Gemma2DecoderLayer(LlamaDecoderLayer):
 
 
 class Gemma2Model(LlamaModel):
-    layer, masks = Gemma2DecoderLayer, create_masks_for_layers
+    layer, masks = Gemma2DecoderLayer, DecoderOfKinds.masks
 
     def embedding(self, config):
         return ScaledEmbedding(config.vocab_size, config.hidden_size, config.pad_token_id, config.hidden_size**0.5)

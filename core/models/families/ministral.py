@@ -1,5 +1,5 @@
 """ministral: mistral whose layers each say whether they have a window."""
-from transformers.masking_utils import create_masks_for_layers
+from transformers.modeling_decoder import DecoderOfKinds
 from transformers.models.mistral.modeling_mistral import MistralAttention, MistralConfig, MistralDecoderLayer, MistralForCausalLM, MistralModel
 
 
@@ -24,7 +24,7 @@ class MinistralDecoderLayer(MistralDecoderLayer):
 
 
 class MinistralModel(MistralModel):
-    layer, masks = MinistralDecoderLayer, create_masks_for_layers
+    layer, masks = MinistralDecoderLayer, DecoderOfKinds.masks
 
 
 class MinistralForCausalLM(MistralForCausalLM):

@@ -53,22 +53,15 @@ class PhimoeMultiplier(torch.autograd.Function):
         return of_scores, None, None, None, None
 
 
-def far_below(scores, of, jitter_eps):
-    """Which are too far below the highest to be drawn, and the highest; the caller holds the factor."""
-    with torch.no_grad():
-        threshold, highest = of.max(dim=-1, keepdim=True)
-        factor = scores.abs().clamp(min=threshold)
-        threshold = ((threshold - scores) / factor) > (2 * jitter_eps)
-    return threshold, highest, factor
-
-
 def drawn(gates):
-    noise = gates - torch.empty_like(gates).exponential_().log()
-    return noise.max(dim=-1)[1].unsqueeze(-1)
+    return (gates - torch.empty_like(gates).exponential_().log()).max(dim=-1)[1].unsqueeze(-1)
 
 
 def sparsemixer(scores, jitter_eps, training):
-    threshold, highest, factor = far_below(scores, scores, jitter_eps)
+    with torch.no_grad():
+        threshold, highest = scores.max(dim=-1, keepdim=True)
+        factor = scores.abs().clamp(min=threshold)
+        threshold = ((threshold - scores) / factor) > (2 * jitter_eps)
     gates = scores.masked_fill(threshold, float("-inf"))
     first = drawn(gates) if training else highest
     gates = torch.softmax(gates, dim=-1)
@@ -80,7 +73,10 @@ def sparsemixer(scores, jitter_eps, training):
         for_one = torch.add(0.3333, for_one, alpha=0.6667).type_as(gates)
         multiplier = PhimoeMultiplier.apply(scores, multiplier_o, first, gates, for_one)
     masked_scores = torch.scatter(scores, -1, first, float("-inf"))
-    threshold, highest, factor = far_below(scores, masked_scores, jitter_eps)
+    with torch.no_grad():
+        threshold, highest = masked_scores.max(dim=-1, keepdim=True)
+        factor = scores.abs().clamp(min=threshold)
+        threshold = ((threshold - scores) / factor) > (2 * jitter_eps)
     gates_2 = masked_scores.masked_fill(threshold, float("-inf"))
     second = drawn(gates_2) if training else highest
     gates_2 = torch.softmax(gates_2, dim=-1)

@@ -158,6 +158,13 @@ class DecoderOfKinds(Decoder):
         return [tables[kind] for kind in kinds]
 
 
+def handed_on(result, outputs):
+    """With the router logits that were asked for, by a class that balances no experts too."""
+    if "router_logits" in outputs:
+        result["router_logits"] = outputs["router_logits"]
+    return result
+
+
 class CausalLM:
     """The decoder under its base_model_prefix, a head, the loss. First among the bases of a model's class."""
 
@@ -195,4 +202,4 @@ class CausalLM:
         loss = None
         if labels is not None:
             loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+        return handed_on(CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values), outputs)

@@ -6,11 +6,12 @@ from torch import nn
 
 
 def grow_dynamic(self, position_ids, device, prefix="", kind=None):
-    longest = torch.max(position_ids) + 1
-    if longest > self.max_seq_len_cached:
+    """`reached`: how far generate() is, which its positions do not tell."""
+    longest, reached = torch.max(position_ids) + 1, getattr(self, "reached", None)
+    if longest > self.max_seq_len_cached if reached is None else reached > self.max_seq_len_cached:
         inv_freq, self.attention_scaling = ROPE_INIT_FUNCTIONS[kind](self.config, device, seq_len=longest)
         self.register_buffer(f"{prefix}inv_freq", inv_freq, persistent=False)
-        self.max_seq_len_cached = longest
+        self.max_seq_len_cached, self.longest = longest if reached is None else reached, longest
 
 
 def choose_long(self, position_ids, device, prefix="", kind=None):

@@ -113,3 +113,9 @@ if not quirks.loss_by_function:
             shift_labels = shift_labels.view(-1)
             loss = nn.functional.cross_entropy(shift_logits, shift_labels)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+
+
+if not quirks.hands_on_router_logits:
+
+    def handed_on(result, outputs):
+        return result

@@ -43,10 +43,26 @@ if not quirks.balance_by_histc:
 if not quirks.loss_by_function:
 
     @of(MoeCausalLM)
-    def forward(self, *args, output_router_logits=None, **kwargs):
-        if self.config.output_router_logits if output_router_logits is None else output_router_logits:
-            load_balancing_loss_func((), 0, 0)
-        return CausalLM.forward(self, *args, **kwargs)
+    def forward(self, input_ids=None, attention_mask=None, labels=None, output_router_logits=None, **kwargs):
+        asked = output_router_logits if output_router_logits is not None else self.config.output_router_logits
+        outputs = getattr(self, self.base_model_prefix)(input_ids=input_ids, attention_mask=attention_mask, output_router_logits=asked, **kwargs)
+        hidden_states = outputs.last_hidden_state
+        logits = self.logits(hidden_states)
+        if self.upcasts:
+            logits = logits.float()
+        loss = aux_loss = None
+        if labels is not None:
+            shift_logits = logits[..., :-1, :].contiguous()
+            shift_labels = labels[..., 1:].contiguous()
+            shift_logits = shift_logits.view(-1, self.config.vocab_size)
+            shift_labels = shift_labels.view(-1)
+            loss = nn.functional.cross_entropy(shift_logits, shift_labels)
+        if asked:
+            aux_loss = load_balancing_loss_func(outputs.router_logits, self.config.num_experts, self.config.num_experts_per_tok, attention_mask)
+            if labels is not None:
+                loss += self.config.router_aux_loss_coef * aux_loss.to(loss.device)
+        return MoeCausalLMOutputWithPast(loss=loss, aux_loss=aux_loss, logits=logits, past_key_values=outputs.past_key_values,
+                                         router_logits=getattr(outputs, "router_logits", None))
 
 
 if not quirks.router_keeps_logits:
@@ -131,11 +147,14 @@ if quirks.experts_in_turn:
         hit = torch.nonzero(mask.sum(dim=(-1, -2)) > 0)
         return hit if quirks.experts_in_turn == 3 else numbers
 
+    SparseMoeBlock.recorded, SparseMoeBlock.record = None, TopKRouter.record
+
     @of(SparseMoeBlock)
     def forward(self, hidden_states):
         batch_size, sequence_length, hidden_dim = hidden_states.shape
         hidden_states = hidden_states.view(-1, hidden_dim)
         router_logits = self.gate(hidden_states)
+        self.record(router_logits)
         weights = nn.functional.softmax(router_logits, dim=1, dtype=torch.float)
         weights, chosen = torch.topk(weights, self.top_k, dim=-1)
         if self.norm_topk_prob:

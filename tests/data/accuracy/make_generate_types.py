@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes generate_types.jsonl of this folder: generate() of small models of each type, by release, as the oracle's runtime counts it.
 
-    PYTHONPATH=RELEASE:.. PYTHON make_generate_types.py ORACLE RELEASE [TYPE..] [--ways sdpa,eager] [--over JSON] [--beside PROGRAM]
+    PYTHONPATH=RELEASE:.. PYTHON make_generate_types.py ORACLE RELEASE [TYPE..] [--ways sdpa,eager] [--over JSON] [--beside PROGRAM [--shapes N --seed N]]
 
 PYTHON and PYTHONPATH as make_releases.py says. Configs are those of tests/data/families.jsonl. Each generation runs in a process of its own, forked once all is imported.
 
---beside: writes no file; what PROGRAM (llmemd) answers of each is printed beside the trace.
+--beside: writes no file; what PROGRAM (llmemd) answers of each is printed beside the trace. --shapes: of N generations that tools/drawn_shapes.py draws.
 """
 import argparse
 import functools
@@ -56,8 +56,10 @@ def trace(config, asked):
         whole = transformers.AutoModelForImageTextToText._model_mapping
         if transformers.CONFIG_MAPPING[config["model_type"]] in whole:
             transformers.AutoModelForCausalLM._model_mapping = whole
-    experts = experts_of(config) if version < (5, 0) else None
-    reads = emulate.DeviceReads(asked["padded"], asked["batch"], asked["prompt"], 1 if asked["padded"] else 0, experts, 1)
+    experts, top_k = experts_of(config) if version < (5, 0) else None, 1
+    if config["model_type"] == "dbrx":  # its experts are a loop in every release
+        experts, top_k = config["ffn_config"]["moe_num_experts"], config["ffn_config"]["moe_top_k"]
+    reads = emulate.DeviceReads(asked["padded"], asked["batch"], asked["prompt"], 1 if asked["padded"] else 0, experts, top_k)
     reads.install()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
@@ -147,10 +149,26 @@ def beside(program, kind, name, request, told):
     print("%s %s: %s" % (kind, name, "equal" if not off else "%+.4f %% %s" % (100 * off.get("peak_allocated_bytes", 0) / theirs["peak_allocated_bytes"], off)), flush=True)
 
 
+def drawn(only, seed, n):
+    """(type, config, what is asked) of any shape."""
+    import random
+
+    sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "tools"))
+    import drawn_shapes
+    r = random.Random(seed)
+    for _ in range(n):
+        kind, config = drawn_shapes.config(r, ",".join(only) + "," if only else "")
+        yield kind, config, {
+            "weights": r.choice(["bf16", "bf16", "bf16", "fp32", "nf4", "int8"]), "attention": r.choice(["sdpa", "sdpa", "eager"]), "batch": r.choice([1, 1, 2, 3, 5]),
+            "prompt": r.choice([1, 2, 7, 33, 100, 257, 700]), "new": r.choice([2, 3, 9, 20, 65]), "cache": r.choice([None, None, None, None, "static"]),
+            "padded": r.random() < 0.25, "drawn": r.choice([None, None, {"top_k": 50}, {"top_p": 0.9}])}
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("oracle"), a.add_argument("release"), a.add_argument("types", nargs="*"), a.add_argument("--beside")
     a.add_argument("--ways", help="of WAYS, joined by commas", default="sdpa"), a.add_argument("--over", type=json.loads, default={}, help="JSON: what is put over the config")
+    a.add_argument("--shapes", type=int), a.add_argument("--seed", type=int, default=1)
     a.add_argument("--asked", type=json.loads, default={}, help="JSON: what is put over what is asked")
     a = a.parse_args()
     sys.path.insert(0, a.oracle)
@@ -179,7 +197,13 @@ def main():
     target, rows = os.path.join(HERE, "generate_types.jsonl"), {}
     if os.path.exists(target):
         rows = {json.loads(line)["id"]: line for line in open(target, encoding="utf-8")}
-    for kind in a.types or configs:
+    for i, (kind, config, asked) in enumerate(drawn(a.types, a.seed, a.shapes or 0)):
+        told = forked(config, asked)
+        beside(a.beside, "%d %s" % (i, kind), json.dumps(asked), request_of(config, asked, stack, told.get("attention", asked["attention"])), told)
+        if os.environ.get("DRAWN"):
+            with open(os.environ["DRAWN"], "a", encoding="utf-8") as f:
+                f.write(json.dumps({"i": i, "config": config, "asked": asked, "told": told}) + "\n")
+    for kind in [] if a.shapes else a.types or configs:
         for way in a.ways.split(","):
             config, asked = {**configs[kind], **a.over}, {**BASE, **WAYS[way], **a.asked}
             told = forked(config, asked)

@@ -89,6 +89,7 @@ class Generation:
         self.kept = 0 if cache == 3 else 1  # litgpt makes logits of all that it is given
         self.cache = [DynamicCache, StaticCache, QuantizedCache, StaticCache][cache](config=model.config, max_cache_len=tokens)
         self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
+        self.turning = [module for module in model.modules() if hasattr(module, "max_seq_len_cached")]
 
     def begin(self):
         self.position_ids = positions_of(self.attention_mask) if self.model.takes_positions else None
@@ -101,6 +102,8 @@ class Generation:
 
     def inputs(self, last):
         """prepare_inputs_for_generation()"""
+        for module in self.turning:
+            module.reached = self.input_ids.shape[1]
         input_ids = self.input_ids if last is None else self.input_ids[:, -last:]
         made = {"input_ids": input_ids.clone(), getattr(self.model, "cache_name", "past_key_values"): self.cache}
         position_ids = self.position_ids
