@@ -200,6 +200,14 @@ static struct trainer *room_for_costs(struct arena *arena)
     return t;
 }
 
+/* What is left of the work reaches as far as laying it out does; else that is spent, and over. */
+static bool may_be_laid_out(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, struct budget *b)
+{
+    uint64_t events = deeper->n_events + (uint64_t)times * (deeper->n_events - shallow->n_events), takes = events / EVENTS_LAID_OUT;
+
+    return !b || b->events + takes <= b->limit_events || budget_spend(b, takes);
+}
+
 /* False: it has to be played; *err: why, where a run of few layers ended. */
 static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
 {
@@ -216,7 +224,7 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     done = t && !trainer_stand_in(t, q->arch, q->step, arena, err);
     begin = arena->cur;
     done = done && play_depth(q, first, costs, arena, &few, &shallow, err) && play_depth(q, first + period, costs, arena, &more, &deeper, err) &&
-           buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, times, arena, &deep);
+           buckets_repeat(q, &shallow, &deeper) && may_be_laid_out(&shallow, &deeper, times, arena->budget) && deepen(&shallow, &deeper, times, arena, &deep);
     if (!done)
         return false;
     log = costs_along(q, few.t, more.t, times, arena, costs);
@@ -298,6 +306,9 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
     if (*laid_out)
         return budget_take(arena->budget, ret->t->run.n_events / EVENTS_LAID_OUT, err);
     arena_rewind(arena, mark);
+    rc = budget_status(arena->budget, err);
+    if (rc)
+        return rc;
     /* The deep one has it too, and may not find room for all its layers before it comes to that. Once more, and counted. */
     if (few.code == ERR_TENSOR_SIZE && !play_layers(q, first_depth(q), false, arena, err))
         return err->code;
