@@ -3,7 +3,7 @@
 #   make            libraries and the daemon          make lint       the walls of the house
 #   make run        install what is missing, start    make accuracy   the table of docs/accuracy.md
 #   make release    the daemon, a fifth faster: built twice, with gcc's profile of questions
-#   make test       every test under tests/           make bench      what bench/ measures
+#   make test       every test under tests/           make bench      what bench/ measures (make benches: builds it)
 #   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
 #   make test-tsan  the same under TSan               make tidy       clang-tidy over core, api, server
 #   make test-load  a bad day in MINUTES=1, for any BUILD and SAN
@@ -86,7 +86,7 @@ libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
 support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run release test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy docs bench install install-program install-manual clean FORCE
+.PHONY: all run release test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy docs bench benches install install-program install-manual clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -258,7 +258,10 @@ fuzz:
 accuracy: tests
 	$(BUILD)/accuracy
 
-bench: all $(bench_programs)
+# Alone: one of them is run by its name.
+benches: $(bench_programs)
+
+bench: all benches
 	@for b in $(bench_programs); do echo "$$b"; LLMEMD=$(BUILD)/llmemd $$b || exit 1; done
 
 # --- lint ----------------------------------------------------------------------------------------------------------------------

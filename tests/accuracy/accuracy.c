@@ -280,6 +280,32 @@ static bool read_cases(struct judging *j, const char *path, const char *group, c
     return true;
 }
 
+/* tests/data/accuracy/NAME.jsonl; the table's row where its cases do not say theirs; of how many cases one is asked by --smoke, 0: none. */
+static const struct {
+    const char *name, *source;
+    unsigned one_of;
+} files[] = {
+    {"cases", "one GPU", 1}, {"stacks", NULL, 3}, {"found", NULL, 1}, {"kbit", NULL, 1}, {"quantisers", NULL, 1}, {"packing", NULL, 1},
+    {"measured", NULL, 1}, {"flex", NULL, 1}, {"stages", NULL, 1}, {"llama_factory", NULL, 1}, {"axolotl", NULL, 1}, {"heads", NULL, 1},
+    {"stages_dist", NULL, 1}, {"freeze", NULL, 1}, {"zero", NULL, 1}, {"options", NULL, 1}, {"adapters", NULL, 1}, {"kernels", NULL, 1},
+    {"lora_kernels", NULL, 1}, {"moe", NULL, 1}, {"hybrids", NULL, 1}, {"scans", NULL, 1}, {"families", NULL, 1}, {"losses", NULL, 1},
+    {"many", NULL, 1}, {"tensor", NULL, 1}, {"pipelines", NULL, 1}, {"colossal", NULL, 1}, {"older", NULL, 1}, {"hybrids_older", NULL, 1},
+    {"releases", NULL, 1}, {"hub", NULL, 1}, {"ddp", "ddp", 1}, {"dist", NULL, 3}, {"gptq", "published, GPTQ", 1},
+    {"published", "published, one GPU", 0}, {"generated", NULL, 0},
+};
+
+static bool read_all(struct judging *j, const char *only, bool smoke)
+{
+    char path[96];
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        (void)snprintf(path, sizeof path, "tests/data/accuracy/%s.jsonl", files[i].name);
+        if ((!smoke || files[i].one_of) && !read_cases(j, path, files[i].source, only, smoke ? files[i].one_of : 1))
+            return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static struct judging j = {.room = API_ARENA_BYTES};
@@ -290,42 +316,13 @@ int main(int argc, char **argv)
         return tape_main(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "speed"))
         return speed_main(argc - 1, argv + 1);
+    if (argc > 1 && !only && !smoke) {
+        fprintf(stderr, "accuracy: '%s' is none of --smoke, --case ID, tape .. and speed ..\n", argv[1]);
+        return 2;
+    }
     j.loud = only != NULL;
     j.block = malloc(j.room);
-    if (!j.block || !read_cases(&j, "tests/data/accuracy/cases.jsonl", "one GPU", only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/stacks.jsonl", NULL, only, smoke ? 3 : 1) ||
-        !read_cases(&j, "tests/data/accuracy/found.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/kbit.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/quantisers.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/packing.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/measured.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/flex.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/stages.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/llama_factory.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/axolotl.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/heads.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/stages_dist.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/freeze.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/zero.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/options.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/adapters.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/kernels.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/lora_kernels.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/moe.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/hybrids.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/scans.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/families.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/losses.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/many.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/tensor.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/pipelines.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/colossal.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/older.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/hybrids_older.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/releases.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/hub.jsonl", NULL, only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/ddp.jsonl", "ddp", only, 1) ||
-        !read_cases(&j, "tests/data/accuracy/dist.jsonl", NULL, only, smoke ? 3 : 1) ||
-        !read_cases(&j, "tests/data/accuracy/gptq.jsonl", "published, GPTQ", only, 1) ||
-        (!smoke && !read_cases(&j, "tests/data/accuracy/published.jsonl", "published, one GPU", only, 1)) ||
-        (!smoke && !read_cases(&j, "tests/data/accuracy/generated.jsonl", NULL, only, 1)))
+    if (!j.block || !read_all(&j, only, smoke))
         return 2;
     good = report(stdout, false);
     good = largest_report(stdout, false) && good;
