@@ -84,7 +84,7 @@ def rotations(r, t, d):
 def attend(r, t, d):
     """Widths and heads, odd ones too. Types with a Mamba's heads keep theirs."""
     heads, width = first(t, HEADS) or first(d, HEADS), first(t, WIDTH) or first(d, WIDTH)
-    if not heads or not width or any(n in d for n in OF_MAMBA) and r.random() < 2:
+    if not heads or not width or any(n in d for n in OF_MAMBA):
         return
     kv = r.choice([1, 1, 2, 2, 3, 4, 5])
     n = kv * r.choice([1, 2, 3, 4])
@@ -110,9 +110,8 @@ def attend(r, t, d):
     else:
         t[width] = n * dim
         t.pop("head_dim", None)
-    for name in ("query_pre_attn_scalar",):
-        if name in d:
-            t[name] = dim
+    if "query_pre_attn_scalar" in d:
+        t["query_pre_attn_scalar"] = dim
     if t["model_type"] == "opt":
         t["word_embed_proj_dim"] = t[width] if r.random() < 0.7 else 8 * r.randint(4, 20)
     if t["model_type"] == "rwkv":
@@ -166,12 +165,11 @@ def experts(r, t, d):
                 continue
             c[many] = r.choice([2, 3, 4, 6, 8, 12, 16])
             c[top] = r.randint(least, min(4, c[many]))
-            for group, of in (("n_group", "topk_group"),):
-                if isinstance(d.get(group), int) or isinstance(t.get(group), int):
-                    c[many] = r.choice([4, 8, 16])
-                    c[group] = r.choice([1, 2])
-                    c[of] = r.randint(1, c[group])
-                    c[top] = r.randint(least, min(4, c[many] // c[group] * c[of]))
+            if isinstance(d.get("n_group"), int) or isinstance(t.get("n_group"), int):
+                c[many] = r.choice([4, 8, 16])
+                c["n_group"] = r.choice([1, 2])
+                c["topk_group"] = r.randint(1, c["n_group"])
+                c[top] = r.randint(least, min(4, c[many] // c["n_group"] * c["topk_group"]))
     if t["model_type"] == "dbrx":  # the tracer shares tokens out by these
         t["num_experts"], t["num_experts_per_tok"] = t["ffn_config"]["moe_num_experts"], t["ffn_config"]["moe_top_k"]
     if t["model_type"] == "phimoe":

@@ -130,11 +130,11 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
     struct change as_it_is = {c->step.r.tuning, c->step.r.gradient_checkpointing}, checkpointed = {c->step.r.tuning, TRI_TRUE};
     struct plan_nearest *near = &c->reason.nearest;
     enum err_code rc = ERR_OK;
-    bool ok = false;
+    bool ok = false, hopeless = is_hopeless(p, c);
 
-    if (as_it_is.checkpointing == TRI_FALSE && !is_hopeless(p, c))
+    if (as_it_is.checkpointing == TRI_FALSE && !hopeless)
         rc = would_fit(p, c, checkpointed, 0, &ok);
-    if (!ok && is_hopeless(p, c))
+    if (!ok && hopeless)
         c->max_micro_batch_size = 0;
     else if (!rc && !ok)
         rc = candidate_tried(p, candidate_advise_less(p, c));
@@ -146,7 +146,7 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
         return rc;
     if (c->step.r.tuning == TUNING_FULL)
         rc = try_adapters(p, c, &ok);
-    return rc || ok || is_hopeless(p, c) ? rc : try_shorter(p, c, as_it_is);
+    return rc || ok || hopeless ? rc : try_shorter(p, c, as_it_is);
 }
 
 /* --- the reason ----------------------------------------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ struct taped {
 
 MUST_CHECK enum err_code train_play(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err);
 
-/* The highest moments of a deep run, from two of `first` layers and of a period more, where nothing but repeated layers lies between: what peak_walk() would
+/* The highest moments of a deep run, from two of few layers, a period apart, where nothing but repeated layers lies between: what peak_walk() would
  * tell of it (meters/deepen.h). False: refused, and `arena` is as it was. */
 bool train_play_two(const struct play_question *q, struct arena *arena, struct peak *ret);
 

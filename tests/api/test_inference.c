@@ -610,7 +610,35 @@ START_TEST(fp8_came_with_a_release)
 }
 END_TEST
 
-UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
+/* models/mixtral/modeling_mixtral.py, models/qwen2_moe/modeling_qwen2_moe.py: num_logits_to_keep from 4.45 on */
+static const char *const mixtures[] = {"\"mixtral\",\"num_local_experts\":8", "\"qwen2_moe\",\"num_experts\":8,\"moe_intermediate_size\":64,\"shared_expert_intermediate_size\":64"};
+
+static double prefill_of(const char *type, const char *transformers)
+{
+    struct reply reply;
+    char body[600];
+    double v = 0;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"config\":{\"model_type\":%s,\"num_experts_per_tok\":2,\"hidden_size\":256,\"intermediate_size\":512,\"num_attention_heads\":4,"
+                   "\"num_key_value_heads\":2,\"num_hidden_layers\":6,\"vocab_size\":40960},\"workload\":\"inference\",\"cluster\":{\"gpu\":\"A100\"},"
+                   "\"inference\":{\"prompt_tokens\":700,\"new_tokens\":20,\"batch_size\":3,\"weights\":\"bf16\"},\"stack\":{\"transformers\":\"%s\"}}",
+                   type, transformers);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/phase_peaks_bytes/prefill"), &v), "%s", reply.r.body);
+    reply_done(reply);
+    return v;
+}
+
+START_TEST(a_mixture_makes_logits_of_the_last_token_alone)
+{
+    double all = prefill_of(mixtures[_i], "4.44"), last = prefill_of(mixtures[_i], "4.45");
+
+    ck_assert_msg(2 * last < all, "%s: %.0f, %.0f", mixtures[_i], all, last);
+}
+END_TEST
+
+UNIT_TESTS("api/inference", unit_rows(a_mixture_makes_logits_of_the_last_token_alone, mixtures); unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
            unit_test(fp8_came_with_a_release); unit_test(fp8_is_unpacked_below_its_kernels); unit_rows(experts_stay_in_mxfp4_where_their_kernels_run, oss); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
            unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
            unit_test(of_litgpt_the_rest_is_refused);

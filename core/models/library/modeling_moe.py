@@ -162,6 +162,16 @@ def load_balancing_loss_func(gate_logits, num_experts, top_k, attention_mask=Non
     return overall * num_experts
 
 
+def balanced(config, outputs, logits, loss, attention_mask, asked):
+    aux_loss = None
+    if asked:
+        aux_loss = load_balancing_loss_func(outputs.router_logits, config.num_experts, config.num_experts_per_tok, attention_mask)
+        if loss is not None:
+            loss += config.router_aux_loss_coef * aux_loss.to(loss.device)
+    return MoeCausalLMOutputWithPast(loss=loss, aux_loss=aux_loss, logits=logits, past_key_values=outputs.past_key_values,
+                                     router_logits=getattr(outputs, "router_logits", None))
+
+
 class MoeCausalLM(CausalLM):
     """CausalLM with the loss that balances experts, where router logits are asked for."""
 
@@ -175,12 +185,7 @@ class MoeCausalLM(CausalLM):
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.logits(hidden_states)
-        loss = aux_loss = None
+        loss = None
         if labels is not None:
             loss = self.loss_function(logits, labels, self.config.vocab_size, **kwargs)
-        if asked:
-            aux_loss = load_balancing_loss_func(outputs.router_logits, self.config.num_experts, self.config.num_experts_per_tok, attention_mask)
-            if labels is not None:
-                loss += self.config.router_aux_loss_coef * aux_loss.to(loss.device)
-        return MoeCausalLMOutputWithPast(loss=loss, aux_loss=aux_loss, logits=logits, past_key_values=outputs.past_key_values,
-                                         router_logits=getattr(outputs, "router_logits", None))
+        return balanced(self.config, outputs, logits, loss, attention_mask, asked)

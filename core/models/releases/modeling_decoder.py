@@ -94,6 +94,14 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales or quirks.m
 if not quirks.loss_by_function:
     CausalLM.upcasts = True
 
+    def shifted_loss(logits, labels, vocab_size):
+        """And what the caller's forward holds to its end."""
+        shift_logits = logits[..., :-1, :].contiguous()
+        shift_labels = labels[..., 1:].contiguous()
+        shift_logits = shift_logits.view(-1, vocab_size)
+        shift_labels = shift_labels.view(-1)
+        return nn.functional.cross_entropy(shift_logits, shift_labels), shift_logits, shift_labels
+
     @of(CausalLM)
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None,
@@ -107,11 +115,7 @@ if not quirks.loss_by_function:
             logits = logits.float()
         loss = None
         if labels is not None:
-            shift_logits = logits[..., :-1, :].contiguous()
-            shift_labels = labels[..., 1:].contiguous()
-            shift_logits = shift_logits.view(-1, self.config.vocab_size)
-            shift_labels = shift_labels.view(-1)
-            loss = nn.functional.cross_entropy(shift_logits, shift_labels)
+            loss, shift_logits, shift_labels = shifted_loss(logits, labels, self.config.vocab_size)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
 
 

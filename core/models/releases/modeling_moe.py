@@ -41,28 +41,21 @@ if not quirks.balance_by_histc:
 
 
 if not quirks.loss_by_function:
+    from transformers.modeling_decoder import shifted_loss
 
     @of(MoeCausalLM)
-    def forward(self, input_ids=None, attention_mask=None, labels=None, output_router_logits=None, **kwargs):
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, labels=None, output_router_logits=None, logits_to_keep=0, **kwargs):
         asked = output_router_logits if output_router_logits is not None else self.config.output_router_logits
         outputs = getattr(self, self.base_model_prefix)(input_ids=input_ids, attention_mask=attention_mask, output_router_logits=asked, **kwargs)
         hidden_states = outputs.last_hidden_state
-        logits = self.logits(hidden_states)
+        logits = self.logits(slice_logits_to_keep(hidden_states, logits_to_keep))
         if self.upcasts:
             logits = logits.float()
-        loss = aux_loss = None
+        loss = None
         if labels is not None:
-            shift_logits = logits[..., :-1, :].contiguous()
-            shift_labels = labels[..., 1:].contiguous()
-            shift_logits = shift_logits.view(-1, self.config.vocab_size)
-            shift_labels = shift_labels.view(-1)
-            loss = nn.functional.cross_entropy(shift_logits, shift_labels)
-        if asked:
-            aux_loss = load_balancing_loss_func(outputs.router_logits, self.config.num_experts, self.config.num_experts_per_tok, attention_mask)
-            if labels is not None:
-                loss += self.config.router_aux_loss_coef * aux_loss.to(loss.device)
-        return MoeCausalLMOutputWithPast(loss=loss, aux_loss=aux_loss, logits=logits, past_key_values=outputs.past_key_values,
-                                         router_logits=getattr(outputs, "router_logits", None))
+            loss, shift_logits, shift_labels = shifted_loss(logits, labels, self.config.vocab_size)
+        return balanced(self.config, outputs, logits, loss, attention_mask, asked)
 
 
 if not quirks.router_keeps_logits:
