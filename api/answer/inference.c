@@ -246,18 +246,47 @@ static void take_choice(struct inferring *i)
     i->q.batch_size *= (uint32_t)r->num_return_sequences.whole;
 }
 
-static void take_engine(struct inferring *i)
+/* GenerationConfig.from_model_config(): without a generation_config.json the model's own config says it. */
+static bool is_uncached(const struct inferring *i)
+{
+    struct estimate *e = i->e;
+    enum tri asked = e->rq.inference.use_cache;
+
+    if (asked != TRI_UNSET || !e->model.has_program || e->model.arch.use_cache || asks_vllm(&e->rq.inference) || i->q.litgpt)
+        return asked == TRI_FALSE;
+    note_of(&e->assumptions, NOTE_OF_YOURS,
+            "inference.use_cache false: left out, config.json's (a generation_config.json beside it may say another): each token is the whole text again");
+    return true;
+}
+
+static void take_cache(struct inferring *i)
 {
     struct estimate *e = i->e;
     struct inference_request *r = &e->rq.inference;
     int kv = r->kv_cache.n ? kv_cache_words[r->kv_cache.at[0]].value : KV_CACHE_AUTO;
-    bool fp8 = kv == KV_CACHE_FP8;
+    bool fp8 = kv == KV_CACHE_FP8, uncached = is_uncached(i);
 
-    i->q.engine = asks_vllm(r) ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
     i->q.kv_bytes = fp8 ? 1 : kv == KV_CACHE_HALF ? 2 : 0;
     i->q.cache = fp8 ? CACHE_FP8 : r->cache.n && cache_words[r->cache.at[0]].value == CACHE_STATIC ? CACHE_STATIC : CACHE_DYNAMIC;
     if (i->q.litgpt)
         i->q.cache = CACHE_LITGPT;
+    if (uncached && (i->q.litgpt || i->q.engine == ENGINE_VLLM))
+        note(&e->warnings, "/inference/use_cache is generate()'s: this engine always keeps keys and values");
+    else if (uncached)
+        i->q.cache = CACHE_NONE;
+    if (i->q.engine == ENGINE_TRANSFORMERS && !i->q.litgpt)
+        r->use_cache = uncached ? TRI_FALSE : TRI_TRUE;
+    if (i->q.cache == CACHE_NONE && (r->kv_cache.n || r->cache.n))
+        note(&e->warnings, "/inference: kv_cache and cache move nothing where use_cache is false: generate() keeps none");
+}
+
+static void take_engine(struct inferring *i)
+{
+    struct estimate *e = i->e;
+    struct inference_request *r = &e->rq.inference;
+
+    i->q.engine = asks_vllm(r) ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
+    take_cache(i);
     take_degree(i);
     take_device_map(i);
     take_choice(i);

@@ -127,7 +127,8 @@ static void assume_vllm(struct notes *n)
 void inference_assume(struct inferring *i)
 {
     static const char *const caches[] = {[CACHE_DYNAMIC] = "a cache that grows", [CACHE_STATIC] = "a static cache, not compiled (disable_compile=True)",
-                                         [CACHE_FP8] = "QuantizedCache(backend=\"fp8\"), one scale for the keys and one for the values of a layer"};
+                                         [CACHE_FP8] = "QuantizedCache(backend=\"fp8\"), one scale for the keys and one for the values of a layer",
+                                         [CACHE_NONE] = "no cache, the whole text again for each token"};
     struct notes *n = &i->e->assumptions;
     bool part = false;
 

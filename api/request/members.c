@@ -301,7 +301,7 @@ static const struct member inference_members[] = {
     {WHOLE(data_parallel, 1, 1024), .also = "data_parallel_size", LATER("copies of the model under vLLM"), .neutral = "1"},
     {BOOL(enable_expert_parallel), LATER("experts over several GPUs under vLLM")},
     {REAL(cpu_offload_gb, 1 << 20), LATER("weights on the host under vLLM"), .neutral = "0"},
-    {BOOL(use_cache), LATER("generating without a cache"), .neutral = "true"},
+    {BOOL(use_cache)},
     {WHOLE(prefill_chunk_size, 1, UINT64_C(1) << 22), LATER("a prompt in chunks under generate()")},
     {STR(assistant_model, 255), .also = "speculative_model|draft_model", LATER("speculative decoding, whose draft stands beside the model")},
     {WHOLE(num_speculative_tokens, 0, 1024), .also = "prompt_lookup_num_tokens", LATER("speculative decoding")},

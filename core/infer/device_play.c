@@ -116,7 +116,9 @@ static uint64_t hidden_bytes(const struct playing *p, const struct birth *b)
 {
     const struct generate_question *g = &p->q->model;
 
-    return (uint64_t)g->batch_size * (b->stage == STAGE_PREFILL ? g->prompt_tokens : 1) * p->m->arch->hidden * dtype_bytes(g->dtype);
+    uint32_t again = g->cache == CACHE_NONE ? g->prompt_tokens + g->new_tokens - 1 : 1; /* of the last token, where they are most */
+
+    return (uint64_t)g->batch_size * (b->stage == STAGE_PREFILL ? g->prompt_tokens : again) * p->m->arch->hidden * dtype_bytes(g->dtype);
 }
 
 /* The hidden states come with the first block that a layer makes here behind one elsewhere, and live while that layer runs. */

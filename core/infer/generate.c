@@ -51,7 +51,7 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
     m->padded = q->padded;
     m->quantised = q->weights || q->packed.kind;
     m->experts_packed = q->packed.leaves_experts ? NULL : q->packed.kind == PACKING_MXFP4 ? "mxfp4" : q->packed.kind == PACKING_FP8 ? "fp8" : NULL;
-    m->use_cache = true;
+    m->use_cache = q->cache != CACHE_NONE;
     rc = tree_init(&m->tree, arena, q->dtype, 64 + q->arch->layers * (96 + experts_of(q) * 24), err);
     if (!rc)
         rc = model_declare(m, err);
@@ -143,21 +143,36 @@ static struct run_tape tape_of(const struct generating *g)
     return (struct run_tape){g->run.births, g->run.events};
 }
 
-/* Plays token `number` behind one that stands where it would; NULL: nothing of it can be told. */
+/* Positions of the whole text, which no cache has cut, live until the second token behind theirs asks the model. */
+static uint32_t steps_held(const struct generating *g)
+{
+    return g->q->cache == CACHE_NONE ? 2 : 1;
+}
+
+/* The last played step, behind as many as may hold what dies in it. NULL: nothing of it can be told. */
+static struct played_step *read_last(struct generating *g)
+{
+    const struct run_tape t = tape_of(g);
+    struct played_step *s = &g->played[g->n_played - 1], *older = steps_held(g) > 1 ? s - 2 : NULL;
+
+    if (run_dead(&g->run) || (older && !step_leaves(&t, older, g->run.arena)))
+        return NULL;
+    return step_leaves(&t, s - 1, g->run.arena) && step_read(&t, older, s - 1, s, g->run.arena) ? s : NULL;
+}
+
+/* Plays token `number` behind one or two that stand where they would. */
 static struct played_step *step_at(struct generating *g, uint32_t number)
 {
-    struct run_tape t = tape_of(g);
-    struct played_step *before, *s;
+    uint32_t held = steps_held(g);
 
-    if (g->n_played + 2 > MOST_STEPS || run_dead(&g->run))
+    if (g->n_played + held + 1 > MOST_STEPS || run_dead(&g->run))
         return NULL;
-    if (g->at + 2 != number)
-        generation_skip(g->loop, (int64_t)number - 2 - g->at);
-    g->at = number - 2;
-    before = step(g, NULL);
-    s = step(g, NULL);
-    t = tape_of(g);
-    return !run_dead(&g->run) && step_leaves(&t, before, g->run.arena) && step_read(&t, before, s, g->run.arena) ? s : NULL;
+    if (g->at + held + 1 != number)
+        generation_skip(g->loop, (int64_t)number - held - 1 - g->at);
+    g->at = number - held - 1;
+    for (uint32_t i = 0; i <= held; i++)
+        (void)step(g, NULL);
+    return read_last(g);
 }
 
 /* The longest piece from `from` on, which `last` is not like; *next: the step behind it. */
@@ -205,7 +220,6 @@ static void cut_in_pieces(struct generating *g, struct played_step *first, struc
 /* `n` tokens behind the first: all of them, or the first and the last. The one whose costs are read is in the middle. */
 static void decode(struct generating *g, uint32_t n)
 {
-    struct run_tape t;
     struct played_step *third, *last;
 
     g->run.stage = STAGE_DECODE;
@@ -217,12 +231,10 @@ static void decode(struct generating *g, uint32_t n)
     g->skipped = true;
     for (int i = 0; i < FIRST_STEPS; i++)
         (void)step(g, NULL);
-    third = step(g, NULL);
-    t = tape_of(g);
+    (void)step(g, NULL);
+    third = read_last(g);
     if (run_dead(&g->run))
         return;
-    if (!step_leaves(&t, third - 1, g->run.arena) || !step_read(&t, third - 1, third, g->run.arena))
-        third = NULL;
     if (g->token) {
         generation_skip(g->loop, (int64_t)(n / 2) - g->at);
         g->at = n / 2;
@@ -283,20 +295,25 @@ static enum err_code replay_all(const struct generating *g, const struct tape *t
     struct run_tape t = tape_of(g);
     struct tape begins = *tape;
     struct peak *p = &ret->peak;
-    uint32_t *left = arena_array(g->run.arena, uint32_t, second->survivors + 1);
+    uint32_t most = pieces_survivors(g->piece, g->n_pieces), *left[2] = {0};
     uint64_t live, peak = 0;
     enum err_code rc;
 
-    if (!left)
-        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this run");
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct played_step *s = second - i;
+
+        left[i] = arena_array(g->run.arena, uint32_t, (s->survivors > most ? s->survivors : most) + 1);
+        if (!left[i])
+            return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this run");
+        for (uint32_t k = 0; s->rank && k < s->n_births; k++)
+            if (s->rank[k] != NOT_LEFT)
+                left[i][s->rank[k]] = s->birth + k;
+    }
     begins.n_births = second->birth + second->n_births;
     begins.n_events = second->end;
     if (!peak_replay(&begins, a, p))
         return budget_status(tape->budget, err);
     ret->in_full = true;
-    for (uint32_t k = 0; k < second->n_births; k++)
-        if (second->rank[k] != NOT_LEFT)
-            left[second->rank[k]] = second->birth + k;
     rc = budget_take(tape->budget, pieces_events(g->piece, g->n_pieces), err);
     live = p->resting_bytes;
     ret->ended = !rc && pieces_play(&t, g->piece, g->n_pieces, a, begins.n_births, left, &live, &peak);
@@ -439,7 +456,7 @@ static enum err_code describe(struct generating *g, struct arena *arena, struct 
     if (g->prompt) {
         read_cost(g, g->prompt, q->prompt_tokens, &ret->prefill);
         if (q->new_tokens > 1)
-            read_cost(g, g->token, 1, &ret->decode);
+            read_cost(g, g->token, q->cache == CACHE_NONE ? q->prompt_tokens + (q->new_tokens - 1) / 2 + 1 : 1, &ret->decode);
     }
     walk.peak_bytes = of->peak_bytes; /* what the walk does not know of it is slack */
     return peak_describe(&tape, &walk, arena, ret->breakdown_bytes, GENERATE_LARGEST, groups, &n, err);

@@ -25,7 +25,12 @@ bool step_leaves(const struct run_tape *t, struct played_step *s, struct arena *
     return rank_survivors(t, s, arena);
 }
 
-bool step_read(const struct run_tape *t, const struct played_step *before, struct played_step *s, struct arena *arena)
+static uint32_t rank_in(const struct played_step *s, uint32_t block)
+{
+    return s && block >= s->birth && block < s->birth + s->n_births ? s->rank[block - s->birth] : NOT_LEFT;
+}
+
+bool step_read(const struct run_tape *t, const struct played_step *older, const struct played_step *before, struct played_step *s, struct arena *arena)
 {
     uint32_t *died = arena_array(arena, uint32_t, s->end - s->event + 1);
 
@@ -37,9 +42,12 @@ bool step_read(const struct run_tape *t, const struct played_step *before, struc
 
         if (!event_is_of_block(e) || !(e & EVENT_DEATH) || block >= s->birth)
             continue;
-        if (block < before->birth || block >= before->birth + before->n_births || before->rank[block - before->birth] == NOT_LEFT)
+        if (rank_in(before, block) != NOT_LEFT)
+            died[i - s->event] = rank_in(before, block);
+        else if (rank_in(older, block) != NOT_LEFT)
+            died[i - s->event] = rank_in(older, block) | OF_OLDER;
+        else
             return false; /* of the prompt, or of a step long ago: that dies once */
-        died[i - s->event] = before->rank[block - before->birth];
     }
     return true;
 }
@@ -82,13 +90,24 @@ uint64_t pieces_events(const struct piece *p, uint32_t n)
     return sum;
 }
 
+enum { LIVING = 3 }; /* steps whose blocks may live at once */
+
 uint32_t pieces_handles(const struct piece *p, uint32_t n)
 {
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < n; i++)
         most = p[i].from->n_births > most ? p[i].from->n_births : most;
-    return 2 * most;
+    return LIVING * most;
+}
+
+uint32_t pieces_survivors(const struct piece *p, uint32_t n)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        most = p[i].from->survivors > most ? p[i].from->survivors : most;
+    return most;
 }
 
 /* One step of a piece. */
@@ -97,8 +116,13 @@ struct playing {
     const struct played_step *a, *b;
     uint32_t number, handle; /* of its token; of its first birth */
     struct torch_alloc *alloc;
-    uint32_t *left;
+    uint32_t *left, *older;
 };
+
+static uint32_t survivor_of(const struct playing *s, uint32_t died)
+{
+    return died & OF_OLDER ? s->older[died & ~OF_OLDER] : s->left[died];
+}
 
 static uint64_t bytes_of(const struct playing *s, uint32_t k)
 {
@@ -121,7 +145,7 @@ static bool play_step(const struct playing *s, uint64_t *live, uint64_t *peak)
         if (!event_is_of_block(e))
             continue; /* the host waits: nothing is on another stream */
         if (e & EVENT_DEATH) {
-            h = block >= s->a->birth ? h : s->left[s->a->died[i]];
+            h = block >= s->a->birth ? h : survivor_of(s, s->a->died[i]);
             *live -= torch_alloc_block_bytes(s->alloc, h);
             torch_alloc_give(s->alloc, h);
             continue;
@@ -140,19 +164,19 @@ static bool play_step(const struct playing *s, uint64_t *live, uint64_t *peak)
     }
     for (uint32_t k = 0; k < s->a->n_births; k++)
         if (s->a->rank[k] != NOT_LEFT)
-            s->left[s->a->rank[k]] = now + k;
+            s->older[s->a->rank[k]] = now + k; /* of the next step it is `left` */
     return true;
 }
 
-bool pieces_play(const struct run_tape *t, const struct piece *p, uint32_t n, struct torch_alloc *a, uint32_t handle, uint32_t *left, uint64_t *live,
+bool pieces_play(const struct run_tape *t, const struct piece *p, uint32_t n, struct torch_alloc *a, uint32_t handle, uint32_t *const left[2], uint64_t *live,
                  uint64_t *peak)
 {
-    uint32_t half = pieces_handles(p, n) / 2;
+    uint32_t each = pieces_handles(p, n) / LIVING, turn = 0;
     bool ok = true;
 
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t number = p[i].from->number; ok && number <= p[i].to->number; number++) {
-            struct playing s = {t, p[i].from, p[i].to, number, handle + (number & 1) * half, a, left};
+        for (uint32_t number = p[i].from->number; ok && number <= p[i].to->number; number++, turn++) {
+            struct playing s = {t, p[i].from, p[i].to, number, handle + turn % LIVING * each, a, left[turn & 1], left[~turn & 1]};
 
             ok = play_step(&s, live, peak);
         }

@@ -18,7 +18,8 @@ enum generation_cache {
     CACHE_DYNAMIC, /* grows with each token */
     CACHE_STATIC,  /* as long as prompt and answer from the start; disable_compile=True */
     CACHE_FP8,     /* QuantizedCache(backend="fp8") */
-    CACHE_LITGPT   /* static, and logits of the whole prompt: litgpt */
+    CACHE_LITGPT,  /* static, and logits of the whole prompt: litgpt */
+    CACHE_NONE     /* use_cache=False: each token is the whole text again */
 };
 
 /* How a token is chosen: do_sample with its warpers; all zero: the most likely one. */

@@ -247,6 +247,22 @@ static void grows_by_ones(struct script *s, sv list, struct content *ret)
     *ret = a->content;
 }
 
+/* Positions that count on where others end. */
+static void counts_on(struct script *s, sv list, int64_t dim, struct content *ret)
+{
+    uint32_t n;
+    const sv *items = seq_items(list, &n);
+    const struct tensor *a = n == 2 ? as_tensor(s, items[0]) : NULL, *b = n == 2 ? as_tensor(s, items[1]) : NULL;
+    int nd = a ? shape_of(a)->ndim : 0;
+
+    if (!a || !b || !nd || a->content.kind != CONTENT_RISING || (dim != -1 && dim != nd - 1))
+        return;
+    if (b->content.kind != CONTENT_RISING && (b->content.kind != CONTENT_CONST || size_of(b->run, value_in(b), -1) != 1))
+        return;
+    if (b->content.c == a->content.c + (double)size_of(a->run, value_in(a), -1))
+        *ret = a->content;
+}
+
 /* TensorShape.h check_cat_shape_except_dim(), maybe_wrap_dim(). An empty vector joins anything. */
 static bool may_join(struct script *s, const struct run *r, uint32_t n, const val *parts, bool stacks, int64_t dim)
 {
@@ -273,6 +289,8 @@ static sv join(struct script *s, const struct script_args *a, uint32_t n, const 
         return sv_null();
     c = one->content.kind == CONTENT_CONST && n == 1 ? one->content : content_unknown();
     grows_by_ones(s, a->v[0], &c);
+    if (!a->def->data)
+        counts_on(s, a->v[0], dim, &c);
     if (a->def->data)
         return wrap_content(s, r, stack_op(r, (int)n, parts, (int)dim), c);
     if (n == 2 && is_empty_1d(r, parts[0])) /* a cache that is empty so far: it counts in the dtype alone */

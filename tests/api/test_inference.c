@@ -307,7 +307,6 @@ static const struct {
     {"A100", "\"kv_cache\":\"int4\"", "", "not-modelled", "int4"},
     {"A100", "\"device_map\":\"sequential\"", "", "not-modelled", "sequential"},
     {"A100", "\"max_memory\":{\"0\":\"10GiB\"}", "", "not-modelled", "max_memory"},
-    {"A100", "\"use_cache\":false", "", "not-modelled", "cache"},
     {"A100", "\"engine\":\"vllm\",\"pipeline_parallel_size\":2", "", "not-modelled", "vLLM"},
     {"A100", "\"speculative_model\":\"Qwen/Qwen3-0.6B\"", "", "not-modelled", "speculative"},
     {"A100", "\"prompt_lookup_num_tokens\":10", "", "not-modelled", "speculative"},
@@ -357,6 +356,29 @@ START_TEST(maps_and_draws_are_heard)
               figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":16,\"new_tokens\":4,\"do_sample\":true,\"batch_size\":4", PEAK));
     ck_assert(figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":16,\"new_tokens\":4,\"batch_size\":64,\"do_sample\":true,\"top_p\":0.9", PEAK) >
               figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":16,\"new_tokens\":4,\"batch_size\":64", PEAK) + 64 * 151936 * 30.);
+}
+END_TEST
+
+/* Nothing is kept, whoever says so; what the config says is no engine's whose cache is its own. */
+START_TEST(generates_without_a_cache)
+{
+    const char *says = ",\"config\":{\"use_cache\":false}", *of = "\"weights\":\"bf16\",\"prompt_tokens\":300,\"new_tokens\":9";
+    const char *whole = "\"weights\":\"bf16\",\"prompt_tokens\":300,\"new_tokens\":9,\"use_cache\":false";
+    struct reply asks = asked("A100", whole, ""), config = asked("A100", of, says), kept = asked("A100", of, "");
+    double a, b, c, cache;
+
+    ck_assert(json_number(reply_at(&asks, PEAK), &a) && json_number(reply_at(&config, PEAK), &b) && json_number(reply_at(&kept, PEAK), &c));
+    ck_assert_msg(a == b && a < c, "%.0f %.0f %.0f", a, b, c);
+    ck_assert(json_number(reply_at(&asks, "candidates/0/memory/kv_cache_bytes"), &cache) && cache == 0);
+    ck_assert(json_number(reply_at(&asks, "candidates/0/throughput/mfu"), &a) && json_number(reply_at(&kept, "candidates/0/throughput/mfu"), &c) && a > c);
+    ck_assert_ptr_nonnull(strstr(config.r.body, "inference.use_cache false: left out"));
+    ck_assert_ptr_null(strstr(asks.r.body, "inference.use_cache false: left out"));
+    reply_done(asks);
+    reply_done(config);
+    reply_done(kept);
+    config = asked("A100", "\"engine\":\"vllm\",\"use_cache\":false", "");
+    ck_assert_ptr_nonnull(strstr(config.r.body, "/inference/use_cache is generate()'s"));
+    reply_done(config);
 }
 END_TEST
 
@@ -638,7 +660,7 @@ START_TEST(a_mixture_makes_logits_of_the_last_token_alone)
 }
 END_TEST
 
-UNIT_TESTS("api/inference", unit_rows(a_mixture_makes_logits_of_the_last_token_alone, mixtures); unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
+UNIT_TESTS("api/inference", unit_test(generates_without_a_cache); unit_rows(a_mixture_makes_logits_of_the_last_token_alone, mixtures); unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
            unit_test(fp8_came_with_a_release); unit_test(fp8_is_unpacked_below_its_kernels); unit_rows(experts_stay_in_mxfp4_where_their_kernels_run, oss); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
            unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
            unit_test(of_litgpt_the_rest_is_refused);

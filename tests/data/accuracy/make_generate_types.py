@@ -20,11 +20,13 @@ import tempfile
 from make_generate_random import load
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BASE = {"weights": "bf16", "attention": "sdpa", "batch": 2, "prompt": 150, "new": 9, "cache": None, "padded": False, "drawn": None}
+BASE = {"weights": "bf16", "attention": "sdpa", "batch": 2, "prompt": 150, "new": 9, "cache": None, "padded": False, "drawn": None, "use_cache": None}
 WAYS = {"sdpa": {}, "eager": {"attention": "eager", "prompt": 37, "new": 12}, "padded": {"padded": True, "batch": 3, "prompt": 40}, "one": {"batch": 1, "prompt": 700, "new": 3},
         "long": {"batch": 1, "prompt": 5, "new": 90}, "fp32": {"weights": "fp32", "prompt": 33}, "nf4": {"weights": "nf4"}, "int8": {"weights": "int8", "prompt": 70},
         "drawn": {"drawn": {"top_k": 50}}, "nucleus": {"drawn": {"top_k": 0, "top_p": 0.9, "temperature": 0.7}, "batch": 16}, "both": {"drawn": {"top_p": 0.9}, "batch": 16, "prompt": 3},
-        "static": {"cache": "static"}, "static-padded": {"cache": "static", "padded": True, "batch": 3, "prompt": 40}, "fp8": {"cache": "fp8"}}
+        "static": {"cache": "static"}, "static-padded": {"cache": "static", "padded": True, "batch": 3, "prompt": 40}, "fp8": {"cache": "fp8"},
+        "uncached": {"use_cache": False}, "uncached-eager": {"use_cache": False, "attention": "eager", "prompt": 37, "new": 12},
+        "uncached-padded": {"use_cache": False, "padded": True, "batch": 3, "prompt": 40}, "uncached-one": {"use_cache": False, "batch": 1, "prompt": 5, "new": 90}}
 CACHES = {None: {}, "fp8": {"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}},
           "static": {"cache_implementation": "static", "disable_compile": True}}
 FIGURES = ("static_bytes", "prefill_bytes", "decode_bytes", "peak_allocated_bytes", "peak_reserved_bytes")
@@ -94,8 +96,16 @@ def trace(config, asked):
     setattr(type(model), name, prefill)
     type(model)._has_unfinished_sequences = unfinished
     model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
+    made = torch.arange
+
+    def counted(*of, **how):
+        """Where a text that is read anew ends, which _update_model_kwargs_for_generation() reads from the device."""
+        return made(0, 1, **how) if len(of) == 2 and all(isinstance(n, torch.Tensor) and n.is_cuda for n in of) else made(*of, **how)
+
+    torch.arange = counted
     with torch.no_grad():
-        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=asked["new"], do_sample=asked["drawn"] is not None, **(asked["drawn"] or {}), **CACHES[asked["cache"]])
+        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=asked["new"], do_sample=asked["drawn"] is not None, **(asked["drawn"] or {}),
+                       **CACHES[asked["cache"]], **({} if asked["use_cache"] is None else {"use_cache": asked["use_cache"]}))
     figures["decode_bytes"] = torch.cuda.max_memory_allocated()
     figures["peak_allocated_bytes"] = max(figures["prefill_bytes"], figures["decode_bytes"])
     figures["peak_reserved_bytes"] = torch.cuda.memory_reserved()
@@ -128,6 +138,8 @@ def request_of(config, asked, stack, used):
     inference = {"prompt_tokens": asked["prompt"], "new_tokens": asked["new"], "batch_size": asked["batch"], "weights": asked["weights"], "engine": "transformers"}
     if asked["cache"]:
         inference["kv_cache" if asked["cache"] == "fp8" else "cache"] = asked["cache"]
+    if asked["use_cache"] is not None:
+        inference["use_cache"] = asked["use_cache"]
     if asked["drawn"] is not None:
         inference.update(do_sample=True, **asked["drawn"])
     config = {"torch_dtype": "bfloat16", **config}
@@ -161,7 +173,7 @@ def drawn(only, seed, n):
         yield kind, config, {
             "weights": r.choice(["bf16", "bf16", "bf16", "fp32", "nf4", "int8"]), "attention": r.choice(["sdpa", "sdpa", "eager"]), "batch": r.choice([1, 1, 2, 3, 5]),
             "prompt": r.choice([1, 2, 7, 33, 100, 257, 700]), "new": r.choice([2, 3, 9, 20, 65]), "cache": r.choice([None, None, None, None, "static"]),
-            "padded": r.random() < 0.25, "drawn": r.choice([None, None, {"top_k": 50}, {"top_p": 0.9}])}
+            "padded": r.random() < 0.25, "drawn": r.choice([None, None, {"top_k": 50}, {"top_p": 0.9}]), "use_cache": r.choice([None, None, None, False])}
 
 
 def main():

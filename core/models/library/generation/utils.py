@@ -3,7 +3,6 @@ import torch
 
 from transformers.cache_utils import DynamicCache, QuantizedCache, StaticCache
 from transformers.masking_utils import create_masks_for_generate
-from transformers.releases import refuse
 
 
 def positions_of(attention_mask):
@@ -12,8 +11,8 @@ def positions_of(attention_mask):
     return position_ids
 
 
-def grow_positions(position_ids):
-    following = torch.arange(1, dtype=position_ids.dtype, device=position_ids.device).view(1, -1) + position_ids[..., -1:] + 1
+def grow_positions(position_ids, n=1):
+    following = torch.arange(n, dtype=position_ids.dtype, device=position_ids.device).view(1, -1) + position_ids[..., -1:] + 1
     following = torch.cat([position_ids, following], dim=-1)
     return following
 
@@ -87,7 +86,8 @@ class Generation:
         self.special = [] if getattr(model.config, "bos_token_id", 0) is None else [torch.tensor(0, device=input_ids.device)]
         self.begin()
         self.kept = 0 if cache == 3 else 1  # litgpt makes logits of all that it is given
-        self.cache = [DynamicCache, StaticCache, QuantizedCache, StaticCache][cache](config=model.config, max_cache_len=tokens)
+        self.uses_cache = cache < 4
+        self.cache = [DynamicCache, StaticCache, QuantizedCache, StaticCache][cache](config=model.config, max_cache_len=tokens) if self.uses_cache else None
         self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
         self.turning = [module for module in model.modules() if hasattr(module, "max_seq_len_cached")]
 
@@ -133,19 +133,17 @@ class Generation:
 
     def prefill(self):
         made = self.inputs(None)
-        self.outputs = self.model(use_cache=True, logits_to_keep=self.kept, **made)
+        self.outputs = self.model(use_cache=self.uses_cache, logits_to_keep=self.kept, **made)
 
     def decode(self):
-        """The names of the step before live until this one binds them anew."""
+        """The names of the step before live until this one binds them anew. Without a cache a token is the whole text again."""
         self.optimize_for_decode()
-        self.made = self.inputs(1)
-        self.outputs = self.model(use_cache=True, logits_to_keep=1, **self.made)
+        self.made = self.inputs(1 if self.uses_cache else None)
+        self.outputs = self.model(use_cache=self.uses_cache, logits_to_keep=1, **self.made)
 
     def choose(self):
         """The most likely token goes behind the others."""
         self.cache = self.outputs.past_key_values
-        if self.cache is None:
-            refuse("/workload", "this class keeps no keys and values: each token is the whole text anew, which is not modelled")
         if self.position_ids is not None:
             self.position_ids = grow_positions(self.position_ids)
         if self.attention_mask is not None:
@@ -167,17 +165,20 @@ class Generation:
 
     def skip(self, n):
         """As n steps leave it."""
-        for layer in self.cache.layers:
+        for layer in self.layers():
             layer.skip(n)
         batch, length = self.input_ids.shape
         kind, device = self.input_ids.dtype, self.input_ids.device
         self.input_ids = torch.empty((batch, length + n), dtype=kind, device=device)
         if self.position_ids is not None:
-            self.position_ids = torch.empty((*self.position_ids.shape[:-1], self.position_ids.shape[-1] + n), dtype=kind, device=device)
+            self.position_ids = grow_positions(self.position_ids, n) if n > 0 else self.position_ids[..., :length + n].clone()
         if self.attention_mask is not None:
             self.attention_mask = grow_mask(self.attention_mask, n)
+
+    def layers(self):
+        return [] if self.cache is None else self.cache.layers
 
     def states(self):
         """Tensors of the cache."""
         names = ("keys", "values", "quantized_keys", "quantized_values", "conv_states", "recurrent_states")
-        return [getattr(layer, name, None) for layer in self.cache.layers for name in names]
+        return [getattr(layer, name, None) for layer in self.layers() for name in names]

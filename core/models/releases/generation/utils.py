@@ -14,19 +14,22 @@ if not quirks.generate_keeps_positions:
 
     @of(Generation)
     def begin(self):
-        self.position_ids = None
+        self.position_ids, self.outputs_seen = None, False
         self.cache_position = torch.ones(self.input_ids.shape[1], dtype=torch.int64, device=self.input_ids.device).cumsum(0) - 1
 
     @of(Generation)
     def inputs(self, last):
         if last is not None:
             self.cache_position = self.cache_position[-1:] + 1
+        elif self.outputs_seen:
+            self.cache_position = torch.cat((self.cache_position, torch.arange(1, device=self.cache_position.device)))
+        self.outputs_seen = True
         input_ids = self.input_ids if last is None else self.input_ids[:, -last:]
         made = {"input_ids": input_ids.clone(), "past_key_values": self.cache}
         if self.model.takes_positions:
             position_ids = self.attention_mask.long().cumsum(-1) - 1
             position_ids.masked_fill_(self.attention_mask == 0, 1)
-            made["position_ids"] = position_ids[:, -input_ids.shape[1]:].clone()
+            made["position_ids"] = position_ids[:, -input_ids.shape[1]:].clone() if self.uses_cache else position_ids
         made["attention_mask"] = self.attention_mask
         return made
 
@@ -57,15 +60,15 @@ if not quirks.generate_asks_last:
     def prefill(self):
         """Logits of the whole prompt."""
         self.made = self.inputs(None)
-        self.outputs = self.model(use_cache=True, **self.made)
+        self.outputs = self.model(use_cache=self.uses_cache, **self.made)
 
     @of(Generation)
     def decode(self):
         """Where the cache is a tuple, who calls holds the old one while the new one is made."""
-        self.made = self.inputs(1)
-        if not quirks.generate_makes_cache:
+        self.made = self.inputs(1 if self.uses_cache else None)
+        if self.uses_cache and not quirks.generate_makes_cache:
             self.held = self.cache.to_legacy_cache()
-        self.outputs = self.model(use_cache=True, **self.made)
+        self.outputs = self.model(use_cache=self.uses_cache, **self.made)
 
     @of(Generation)
     def choose(self):
