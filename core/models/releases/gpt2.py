@@ -98,9 +98,9 @@ if quirks.gpt_all_cache_position:
         by_position = quirks.gpt2_cache_class
         if by_position:
             inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
-            position_ids = positions(inputs_embeds, seen)
+            position_ids = positions(inputs_embeds, seen) if position_ids is None else position_ids
         else:
-            position_ids = positions(input_ids, 0)
+            position_ids = positions(input_ids, 0) if position_ids is None else position_ids
             mask = own_mask(self, attention_mask) if not quirks.gpt2_sdpa else None
             inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
         places = self.wpe(position_ids)

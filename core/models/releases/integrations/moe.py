@@ -90,3 +90,34 @@ if quirks.expert_rows < 8:
         return summed.to(hidden_states.dtype)
 
     ALL_EXPERTS_FUNCTIONS._global_mapping["grouped_mm"] = grouped_mm_experts_forward
+
+
+if quirks.expert_rows < 2:
+
+    def batched_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights):
+        """Weights of both products are taken before the first, and each name lives as long as the frame."""
+        device, top_k, tokens, width = hidden_states.device, top_k_index.size(-1), hidden_states.size(0), hidden_states.size(-1)
+        experts = top_k_index.reshape(-1)
+        token = torch.arange(tokens, device=device).unsqueeze(1).expand(-1, top_k).reshape(-1)
+        weights = top_k_weights.reshape(-1)
+        valid = None
+        if quirks.expert_rows:
+            valid = experts < self.num_experts
+            experts_taken = experts.clamp(0, self.num_experts - 1)
+        else:
+            experts_taken = experts
+        rows = hidden_states[token]
+        first = self.gate_up_proj[experts_taken]
+        second = self.down_proj[experts_taken]
+        first_bias = self.gate_up_proj_bias[experts_taken] if self.has_bias else None
+        second_bias = self.down_proj_bias[experts_taken] if self.has_bias else None
+        out = batched_linear(rows, first, first_bias, self.is_transposed)
+        gated = self._apply_gate(out)
+        weighted = batched_linear(gated, second, second_bias, self.is_transposed)
+        weighted = weighted * weights.unsqueeze(-1)
+        if valid is not None:
+            weighted = weighted * valid.unsqueeze(-1).to(weighted.dtype)
+        summed = weighted.view(tokens, top_k, width).sum(dim=1)
+        return summed.to(hidden_states.dtype)
+
+    ALL_EXPERTS_FUNCTIONS._global_mapping["batched_mm"] = batched_mm_experts_forward
