@@ -255,7 +255,8 @@ static bool is_uncached(const struct inferring *i)
     if (asked != TRI_UNSET || !e->model.has_program || e->model.arch.use_cache || asks_vllm(&e->rq.inference) || i->q.litgpt)
         return asked == TRI_FALSE;
     note_of(&e->assumptions, NOTE_OF_YOURS,
-            "inference.use_cache false: left out, config.json's (a generation_config.json beside it may say another): each token is the whole text again");
+            "inference.use_cache false: left out, config.json's or its class keeps none (a generation_config.json may say another): each token is the "
+            "whole text again");
     return true;
 }
 

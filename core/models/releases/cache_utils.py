@@ -14,6 +14,10 @@ if not quirks.cache_copies:
         return keys, values
 
 
+if not quirks.cache_cuts_windows:
+    LAYERS["sliding_attention"] = lambda window: DynamicLayer()
+
+
 if not quirks.cache_keeps_window:
 
     @of(DynamicSlidingWindowLayer)

@@ -12,8 +12,8 @@ if not quirks.inv_freq_kept_twice:
 if not quirks.longrope_on_device:
 
     def choose_long(self, position_ids, device, prefix="", kind=None):
-        longest = torch.max(position_ids) + 1
-        if longest > self.config.rope_parameters["original_max_position_embeddings"]:
+        longest, reached = torch.max(position_ids) + 1, getattr(self, "reached", None)
+        if (longest if reached is None else reached) > self.config.rope_parameters["original_max_position_embeddings"]:
             if not hasattr(self, f"{prefix}long_inv_freq"):
                 setattr(self, f"{prefix}long_inv_freq", ROPE_INIT_FUNCTIONS[kind](self.config, device)[0])
             self.register_buffer(f"{prefix}inv_freq", getattr(self, f"{prefix}long_inv_freq"), persistent=False)

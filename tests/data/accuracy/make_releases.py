@@ -36,7 +36,7 @@ ROWS = {  # type: (releases, steps)
     "glm4_moe_lite": (("5.0", "5.4", "5.10"), NO_LORA),
     "youtu": (("5.2", "5.4", "5.10"), NO_LORA),
     "minimax_m2": (("5.0", "5.10", "5.17"), NO_LORA),
-    "llama4_text": (("4.54", "4.56", "4.57", "5.0", "5.4", "5.9"), ["eager", "mixed-ckpt-pad"]),
+    "llama4_text": (("4.53", "4.54", "4.56", "4.57", "5.0", "5.4", "5.9"), ["eager", "mixed-ckpt-pad"]),
     "llama4": (("5.10", "5.17", "5.20"), ["eager", "mixed-ckpt-pad"]),
     "qwen3_moe": (("4.51",), ALL),
     "deepseek_v2": (("5.13", "5.17", "5.20"), ALL),

@@ -3,6 +3,7 @@ import torch
 
 from transformers.cache_utils import DynamicCache, QuantizedCache, StaticCache
 from transformers.masking_utils import create_masks_for_generate
+from transformers.releases import refuse
 
 
 def positions_of(attention_mask):
@@ -18,6 +19,8 @@ def grow_positions(position_ids, n=1):
 
 
 def grow_mask(attention_mask, n):
+    if n < 0:  # tokens that are taken back
+        return attention_mask[:, :n].clone()
     return torch.cat([attention_mask, attention_mask.new_ones((attention_mask.shape[0], n))], dim=-1)
 
 
@@ -89,7 +92,7 @@ class Generation:
         self.uses_cache = cache < 4
         self.cache = [DynamicCache, StaticCache, QuantizedCache, StaticCache][cache](config=model.config, max_cache_len=tokens) if self.uses_cache else None
         self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
-        self.turning = [module for module in model.modules() if hasattr(module, "max_seq_len_cached")]
+        self.turning = [module for module in model.modules() if hasattr(module, "max_seq_len_cached") or hasattr(module, "original_inv_freq")]
 
     def begin(self):
         self.position_ids = positions_of(self.attention_mask) if self.model.takes_positions else None
@@ -100,10 +103,13 @@ class Generation:
         if (self.attention_mask == 1).all():
             self.attention_mask = None
 
-    def inputs(self, last):
-        """prepare_inputs_for_generation()"""
+    def reach(self):
         for module in self.turning:
             module.reached = self.input_ids.shape[1]
+
+    def inputs(self, last):
+        """prepare_inputs_for_generation()"""
+        self.reach()
         input_ids = self.input_ids if last is None else self.input_ids[:, -last:]
         made = {"input_ids": input_ids.clone(), getattr(self.model, "cache_name", "past_key_values"): self.cache}
         position_ids = self.position_ids
@@ -144,6 +150,8 @@ class Generation:
     def choose(self):
         """The most likely token goes behind the others."""
         self.cache = self.outputs.past_key_values
+        if self.uses_cache and self.cache is None:
+            refuse("/inference/use_cache", "this class keeps no keys and values, each token is the whole text again: inference.use_cache false")
         if self.position_ids is not None:
             self.position_ids = grow_positions(self.position_ids)
         if self.attention_mask is not None:

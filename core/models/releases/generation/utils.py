@@ -24,6 +24,7 @@ if not quirks.generate_keeps_positions:
         elif self.outputs_seen:
             self.cache_position = torch.cat((self.cache_position, torch.arange(1, device=self.cache_position.device)))
         self.outputs_seen = True
+        self.reach()
         input_ids = self.input_ids if last is None else self.input_ids[:, -last:]
         made = {"input_ids": input_ids.clone(), "past_key_values": self.cache}
         if self.model.takes_positions:
@@ -47,6 +48,7 @@ if not quirks.generate_asks_last:
     @of(Generation)
     def inputs(self, last):
         """prepare_inputs_for_generation() of the models' own files."""
+        self.reach()
         input_ids = self.input_ids if last is None else self.input_ids[:, -last:]
         made = {"input_ids": input_ids.contiguous(), "past_key_values": self.cache}
         if self.model.takes_positions:
