@@ -38,8 +38,6 @@ static const char *bnb_gap(const struct recipe *s)
         return NULL;
     if (!method_is_fsdp1(s->method) && !(method_is_fsdp2(s->method) && s->method != METHOD_TP_FSDP2) && s->method != METHOD_ZERO3)
         return "quantised weights under %s are not modelled yet: single, ddp, zero1, zero2, zero3, fsdp or fsdp2";
-    if (s->method == METHOD_ZERO3 && s->offload != OFFLOAD_NONE)
-        return "quantised weights under %s with offload are not modelled yet: offload none";
     if (s->quantization == KBIT_INT8) /* torch/distributed/fsdp/_flat_param.py: "Cannot flatten integer dtype tensors" */
         return "int8 weights would lose the scales of their rows where %s flattens or cuts them: a 4-bit kind";
     if (s->method == METHOD_FSDP_GRAD_OP && s->fsdp.use_orig_params == TRI_TRUE) /* _writeback_orig_params: each forward makes a Params4bit anew */
