@@ -260,7 +260,7 @@ def of_package(cfg, dtype, device):
     return model
 
 
-def with_loss(model, t, tracer, packages):
+def with_loss(model, t, tracer, packages, many=True):
     if t.get("liger_kernels"):
         from liger_kernel.transformers.monkey_patch import _apply_liger_kernel_to_instance
         names = ("rope", "rms_norm", "swiglu", "geglu", "cross_entropy", "fused_linear_cross_entropy")
@@ -268,7 +268,7 @@ def with_loss(model, t, tracer, packages):
         _apply_liger_kernel_to_instance(model=inner, **{n: n in t["liger_kernels"] for n in names})  # takes what its type has, of others nothing
     if t.get("loss", "hf") != "hf":
         of_data("make_losses", tracer, "", packages).put(model, t["loss"], (packages, packages))
-    if t.get("loss") == "cut_cross_entropy":
+    if many and t.get("loss") == "cut_cross_entropy":
         all_count()
 
 

@@ -34,19 +34,23 @@ def contexts(folder):
     return module.get_act_offloading_ctx_manager
 
 
+def within(step, folder):
+    training_step = step.Run.training_step
+
+    def offloaded(self, batch, items):
+        if not hasattr(self, "offloading"):
+            self.offloading = contexts(folder)(model=self.model)
+        with self.offloading:
+            return training_step(self, batch, items)
+    step.Run.training_step = offloaded
+
+
 def main():
     make_kernels.environment.ensure()
     from one_gpu import emulate
     emulate.install_flash_attn()
     from one_gpu import report, step
-    training_step = step.Run.training_step
-
-    def within(self, batch, items):
-        if not hasattr(self, "offloading"):
-            self.offloading = contexts(sys.argv[3])(model=self.model)
-        with self.offloading:
-            return training_step(self, batch, items)
-    step.Run.training_step = within
+    within(step, sys.argv[3])
     for name, (config, options) in CASES.items():
         if len(sys.argv) > 4 and name not in sys.argv[4:]:
             continue
