@@ -302,11 +302,10 @@ static void save_param(void *context, struct module *m, struct param *p)
     p->tied = NULL;
 }
 
-/* utils/other.py ModulesToSaveWrapper: a copy is trained beside what it is of, which stays. */
-static enum err_code save_modules(struct tree *t, const struct lora_options *o, uint32_t declared, struct err *err)
+/* utils/other.py ModulesToSaveWrapper: a copy is trained beside what it is of, which stays. A name that nothing has is passed over (_set_trainable()). */
+static void save_modules(struct tree *t, const struct lora_options *o, uint32_t declared)
 {
     char buf[256];
-    uint32_t n = 0;
 
     for (uint32_t i = 1; i < declared; i++) {
         struct module *m = t->modules[i];
@@ -315,9 +314,7 @@ static enum err_code save_modules(struct tree *t, const struct lora_options *o, 
         if (!*path || !lora_saves(o, path))
             continue;
         params_visit(m, save_param, t);
-        n++;
     }
-    return n ? ERR_OK : err_set(err, ERR_FIELD_VALUE, "/training/lora/modules_to_save", "no module of this model has such a name");
 }
 
 static enum err_code adapt_linear(struct tree *t, struct module *m, const struct lora_options *o, struct pattern_effort *effort, uint32_t *n, struct err *err)
@@ -369,12 +366,8 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "no %s of this model has such a name",
                        o->n_targets || !o->n_parameters ? "linear module" : "parameter");
     *ret = n;
-    if (o->n_saved) {
-        enum err_code rc = save_modules(t, o, declared, err);
-
-        if (rc)
-            return rc;
-    }
+    if (o->n_saved)
+        save_modules(t, o, declared);
     if (o->bias)
         params_visit(t->root, train_bias, &(struct biases){.adapted = o->bias == LORA_BIAS_ADAPTED});
     return lora_count(t, &effort, err);
