@@ -151,7 +151,7 @@ def trainer_of(run, **more):
     text = run.model.config.get_text_config()
     coef = getattr(text, "router_aux_loss_coef", 0.0)  # as __init__ of SFTTrainer, DPOTrainer and KTOTrainer ask, where nobody says router_aux_loss_coef
     aux = {"aux_loss_enabled": hasattr(text, "output_router_logits") and coef != 0.0, "router_aux_loss_coef": coef}
-    asked = run.o["use_reentrant"]
+    asked = run.o["use_reentrant"] if hasattr(run, "o") else None
     kwargs = None if asked is None else {"use_reentrant": asked}  # with which checkpoints are put back after the reference's pass
     return types.SimpleNamespace(model=run.model, accelerator=one, _tp_size=1, _total_train_tokens=0,
                                  _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
