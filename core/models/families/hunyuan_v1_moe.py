@@ -7,6 +7,7 @@ from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import HunYu
 from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import HunYuanDenseV1Model
 from transformers.models.llama.modeling_llama import LlamaMLP
 from transformers.models.mixtral.modeling_mixtral import MixtralExperts
+from transformers.trl.loop import reads
 
 
 class HunYuanMoEV1Config(HunYuanDenseV1Config):
@@ -28,6 +29,7 @@ class HunYuanMoEV1Gate(nn.Module):
 
     def forward(self, hidden_states):
         hidden_states = hidden_states.reshape(-1, hidden_states.shape[-1])
+        reads(self.wg)
         if self.wg.weight.dtype == torch.float32:
             hidden_states = hidden_states.float()
         router_logits = self.wg(hidden_states)

@@ -13,6 +13,7 @@ from transformers.modeling_norm import RMSNorm
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.modeling_stage_gpt import handed_nothing, stage_of
 from transformers.modeling_utils import PreTrainedModel
+from transformers.trl.loop import reads
 
 
 class MambaConfig(PreTrainedConfig):
@@ -53,6 +54,7 @@ class MambaBlock(GradientCheckpointingLayer):
 
     def forward(self, hidden_states, cache_params=None, attention_mask=None):
         residual = hidden_states
+        reads(self.norm)
         hidden_states = self.norm(hidden_states.to(dtype=self.norm.weight.dtype))
         if self.residual_in_fp32:
             residual = residual.to(torch.float32)
@@ -102,6 +104,7 @@ class MambaForCausalLM(CausalLM, MambaPreTrainedModel):
     turn = (1, 16, 0, "mamba_ssm")
 
     def logits(self, x):
+        reads(self.lm_head)
         return self.lm_head(x.to(self.lm_head.weight.dtype)).float()
 
 

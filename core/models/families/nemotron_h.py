@@ -9,6 +9,7 @@ from transformers.modeling_mamba2 import Mamba2Mixer
 from transformers.modeling_moe import ExpertsWithoutGate, GroupedRouter
 from transformers.modeling_norm import RMSNormInFloat
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaForCausalLM, LlamaModel
+from transformers.trl.loop import reads
 
 LETTERS = {"M": "linear_attention", "E": "moe", "*": "full_attention", "-": "mlp"}
 OLDER = {"mamba": "linear_attention", "attention": "full_attention"}
@@ -120,6 +121,7 @@ class NemotronHBlock(GradientCheckpointingLayer):
 
     def forward(self, hidden_states, past_key_values=None, attention_mask=None, position_embeddings=None, **kwargs):
         residual = hidden_states
+        reads(self.norm)
         hidden_states = self.norm(hidden_states.to(dtype=self.norm.weight.dtype))
         if self.block_type == "linear_attention":
             hidden_states = self.mixer(hidden_states, cache_params=past_key_values, attention_mask=attention_mask)

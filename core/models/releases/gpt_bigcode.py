@@ -3,6 +3,7 @@ from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.modeling_decoder import look_up, positions
 from transformers.modeling_gpt import run_layer
 from transformers.releases import of, quirks, refuse
+from transformers.trl.loop import reads
 
 GPTBigCodeForCausalLM._supports_sdpa = True  # before gpt2 did
 
@@ -123,6 +124,7 @@ if not quirks.bigcode_interface:
             mask = mask * attention_mask.view(attention_mask.shape[0], 1, -1).to(dtype=torch.bool)
         mask = mask.unsqueeze(2 if self.config.multi_query else 1)
         if self.config._attn_implementation == "sdpa":
+            reads(self.wte)
             dtype = self.wte.weight.dtype
             lowest = torch.finfo(dtype).min
             mask = torch.where(mask, torch.full([], 0.0, dtype=dtype, device=mask.device), torch.full([], lowest, dtype=dtype, device=mask.device))
