@@ -5,6 +5,7 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.modeling_conv import apply_mask_to_padding_states, convolve, state_of
+from transformers.trl.loop import reads
 
 
 def mamba_selective_state_update(state, hidden_states, dt, A, B, C, D, z, dt_bias):
@@ -69,6 +70,8 @@ class MambaMixer(nn.Module):
 
     def fused(self, projected_states, A):
         """What a kernel that is not there would have been given."""
+        for part in (self.conv1d, self.x_proj, self.dt_proj, self.out_proj):
+            reads(part)
         self.D.float()
         self.dt_proj.bias.float()
 

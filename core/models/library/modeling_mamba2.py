@@ -5,6 +5,7 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.modeling_conv import apply_mask_to_padding_states, convolve, state_of
+from transformers.trl.loop import reads
 
 
 class Mamba2Sizes:
@@ -189,7 +190,9 @@ class Mamba2Mixer(nn.Module):
         return self.norm(scan_output, gate)
 
     def fused(self, projected_states, A):
-        """What one kernel makes of all that follows, where there is one."""
+        """What one kernel makes of all that follows, where there is one; it is given all that follows."""
+        for part in (self.conv1d, self.norm, self.out_proj):
+            reads(part)
 
     def forward(self, hidden_states, cache_params=None, attention_mask=None, **kwargs):
         batch_size, seq_len, _ = hidden_states.shape
