@@ -1,12 +1,12 @@
-"""What compare-random --packages draws on one GPU beside sizes and flags, and how the tracer of one GPU comes to run it: by the files of tests/data/accuracy that
-make rows of each. In PACKAGES trl, liger-kernel, cut-cross-entropy, and where they lie there torchtitan (selective_op) and schedulefree."""
+"""What compare-random --packages draws on one GPU beside sizes and flags, and how the tracer of one GPU comes to run it: by the files of
+tests/data/accuracy that make rows of each. In PACKAGES trl, liger-kernel, cut-cross-entropy, and where they lie there torchtitan (selective_op), schedulefree."""
 import os
 
 import drawn_options
 from drawn_options import of_data, releases
 
-OPTIMIZERS = ("adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "lion_8bit", "paged_lion_8bit", "lion_32bit", "adafactor", "muon", "adagrad", "rmsprop", "ademamix",
-              "ademamix_8bit", "paged_ademamix_8bit")
+OPTIMIZERS = ("adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "lion_8bit", "paged_lion_8bit", "lion_32bit", "adafactor", "muon", "adagrad",
+              "rmsprop", "ademamix", "ademamix_8bit", "paged_ademamix_8bit")
 STAGES = ("dpo", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "distillation", "classification", "token_classification")
 HEADS = ("classification", "token_classification", "question_answering", "masked_lm", "embedding")  # make_heads.py's, the others make_stages.py's
 OURS = drawn_options.OF_TRAINING + ("optimizer_in_backward", "offload", "gradient_checkpointing")
@@ -49,7 +49,7 @@ def adapters(r, q, t):
     lora(r, q, t)
     named = t["lora"].get("target_modules")
     named = named if isinstance(named, list) else None
-    kinds = ["dora", "rslora", "bias"] + ["save_head", "save_embedding", "layers", "ranks"] * 1
+    kinds = ["dora", "rslora", "bias", "save_head", "save_embedding", "layers", "ranks"]
     for kind in r.sample(kinds, r.choice([1, 1, 2])):
         if kind == "dora":
             t["lora"]["use_dora"] = True
@@ -173,8 +173,7 @@ def install(t, o, tracer, packages):
         if isinstance(t.get("gradient_checkpointing"), str):
             o["word"] = t["gradient_checkpointing"]
     if t.get("offload") == "activations":
-        offload = of_data("make_offload", tracer, "", packages)
-        offload.within(step, packages)
+        of_data("make_offload", tracer, "", packages).within(step, packages)
     if "stage" in t:
         staged(t, packages)
     return o
@@ -195,8 +194,8 @@ def staged(t, packages):
 
 
 def figures(out):
-    return {k: out[k] for k in ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "phase_peaks_bytes", "peak_phase",
-                                "assumed_reads") if k in out}
+    told = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "phase_peaks_bytes", "peak_phase", "assumed_reads")
+    return {k: out[k] for k in told if k in out}
 
 
 def trace(tracer, batch, packages, events=None):

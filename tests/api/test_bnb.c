@@ -89,6 +89,16 @@ START_TEST(packed_weights_are_sharded)
 }
 END_TEST
 
+/* Under ZeRO-3 with offload: states leave the device, then the adapters' shards. */
+START_TEST(packed_weights_go_to_the_host)
+{
+    double here = sharded("zero3", 4, "\"tuning\":\"qlora\"", PEAK), states = sharded("zero3", 4, "\"tuning\":\"qlora\",\"offload\":\"optimizer\"", PEAK),
+           both = sharded("zero3", 4, "\"tuning\":\"qlora\",\"offload\":\"optimizer+params\"", PEAK);
+
+    ck_assert_msg(both <= states && states < here, "%.0f, %.0f, %.0f", both, states, here);
+}
+END_TEST
+
 /* What is asked of weights is in the figures whatever the tuning was called; without a tuning it is qlora. */
 static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8", "torchao-int8", "torchao-nf4"}; /* awq4 and hqq4 are of other releases */
 
@@ -328,6 +338,7 @@ END_TEST
 
 UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less); unit_test(gptq_leaves_routers_alone);
            unit_rows(packed_weights_are_sharded, sharding);
+           unit_test(packed_weights_go_to_the_host);
            unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release);
            unit_test(muon_wants_its_release); unit_rows(says_why_they_are_not, refused);
            unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index); unit_test(awq_goes_back_to_its_last_release);

@@ -71,6 +71,7 @@ START_TEST(copies_of_tied_modules_part)
            both = peak(LORA(",\"modules_to_save\":[\"lm_head\",\"embed_tokens\"]"));
 
     ck_assert_msg(none < head && head < both, "%.0f, %.0f, %.0f", none, head, both);
+    ck_assert_msg(peak(LORA(",\"modules_to_save\":[\"wte\"]")) == none, "peft passes over what no module is called");
 }
 END_TEST
 
