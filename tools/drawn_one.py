@@ -1,5 +1,5 @@
 """What compare-random --packages draws on one GPU beside sizes and flags, and how the tracer of one GPU comes to run it: by the files of
-tests/data/accuracy that make rows of each. In PACKAGES trl, liger-kernel, cut-cross-entropy, and where they lie there torchtitan (selective_op), schedulefree."""
+tests/data/accuracy that make rows of each. PACKAGES: trl, liger-kernel, cut-cross-entropy, and where they lie there torchtitan (selective_op), schedulefree."""
 import os
 
 import drawn_options
