@@ -184,6 +184,7 @@ def staged(t, packages):
     if t["stage"] in HEADS:
         heads = of_data("make_heads")
         heads.patch(t["stage"])
+        loads(heads.AUTO[t["stage"]])
         if t["stage"] == "embedding":
             heads.sentences(packages)
         return
@@ -191,6 +192,14 @@ def staged(t, packages):
     stages = of_data("make_stages")
     sys.meta_path.append(stages.Finder)
     stages.patch({"stage": t["stage"], "reference": t.get("reference")})
+    if t["stage"] == "reward":
+        loads("AutoModelForSequenceClassification")
+
+
+def loads(auto):
+    """from_pretrained() of quantised weights, too, makes a model of this class."""
+    import transformers
+    transformers.AutoModelForCausalLM.from_pretrained = getattr(transformers, auto).from_pretrained
 
 
 def figures(out):

@@ -18,9 +18,14 @@ static const struct api_config *config_find(const struct call *c, const char *id
     return NULL;
 }
 
-/* Why there is none: the hub's word for it, or that nobody was asked. */
-static enum err_code no_config(struct call *c, const char *id, const struct api_config *f)
+/* Why there is none: the hub's word for it, or that nobody was asked. What is carried is main's. */
+static enum err_code no_config(struct call *c, const char *id, const char *revision, const struct api_config *f)
 {
+    if (revision && strcmp(revision, "main") != 0 && builtin_known_as(id).model && (!f || !f->err || f->err->code == ERR_MODEL_NOT_FOUND))
+        return err_set(c->err, ERR_REVISION_NOT_FOUND, "/revision",
+                       "'%.96s' is carried here as main has it, and what its revision '%.60s' holds is not at hand: leave the revision out, or send its "
+                       "config.json as `config`",
+                       id, revision);
     if (!f || !f->err) {
         (void)err_set(c->err, ERR_MODEL_NOT_FOUND, "/model",
                       "'%.96s' is none of the models that are carried here (GET /models): send its config.json as `config`", id);
@@ -33,11 +38,11 @@ static enum err_code no_config(struct call *c, const char *id, const struct api_
 }
 
 /* The inline config alone, which has to be whole then. */
-static enum err_code read_inline(struct call *c, const char *id, const struct api_config *f, const struct json *config,
+static enum err_code read_inline(struct call *c, const char *id, const char *revision, const struct api_config *f, const struct json *config,
                                  struct notes *warnings, struct model_info *info)
 {
     if (!config)
-        return no_config(c, id, f);
+        return no_config(c, id, revision, f);
     info->config = config;
     info->source = "request";
     if (id)
@@ -395,7 +400,7 @@ enum err_code model_read(struct call *c, const struct model_asked *asked, struct
     info->revision = id ? revision ? revision : "main" : NULL;
     if (f && f->note)
         note(warnings, "%s", f->note);
-    rc = f && f->text ? read_fetched(c, f, asked->config, warnings, info) : read_inline(c, id, f, asked->config, warnings, info);
+    rc = f && f->text ? read_fetched(c, f, asked->config, warnings, info) : read_inline(c, id, revision, f, asked->config, warnings, info);
     return rc ? rc : read_arch(c, asked, f, warnings, info);
 }
 
