@@ -8,6 +8,8 @@
 #include "tuning/torchao.h"
 #include "tuning/torchao_nf4.h"
 
+#include <string.h>
+
 struct asked {
     struct model *m;
     const struct recipe *r;
@@ -45,6 +47,23 @@ static const char *bnb_gap(const struct recipe *s)
     return NULL;
 }
 
+/* A head with a bias is packed by transformers from 5.0 on: quantizers/base.py get_keys_to_not_convert() leaves out what the last parameter is called, and cuts
+ * ".weight" off that alone (integrations/bitsandbytes.py of 4.57.6: the last module). What peft then trains beside adapters is whole numbers. */
+static bool packs_head(const struct asked *a)
+{
+    const struct tree *t = &a->m->tree;
+    char name[64], path[256];
+
+    for (uint32_t i = 1; i < t->n_modules && a->m->q->bnb_loads_by_name; i++) {
+        const struct module *m = t->modules[i];
+
+        for (int k = 0; m->bias && task_name(tasks[a->r->stage].saved, k, name, sizeof name); k++)
+            if (!strncmp(module_path(t, m->number, path, sizeof path), name, strlen(name)))
+                return true;
+    }
+    return false;
+}
+
 static enum err_code by_bnb(const struct asked *a, struct err *err)
 {
     const struct quirks *q = a->m->q;
@@ -63,6 +82,10 @@ static enum err_code by_bnb(const struct asked *a, struct err *err)
     if (a->r->prepare_kbit && method_is_fsdp1(a->r->method) && a->compute != DTYPE_FP32)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/prepare_kbit",
                        "norms in fp32 and 4-bit weights in half are not of one dtype, which a unit of FullyShardedDataParallel is: prepare_kbit none");
+    if (packs_head(a))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization",
+                       "transformers from 5.0 on packs a head that has a bias, and peft raises where it trains it (\"only Tensors of floating point dtype can "
+                       "require gradients\"): transformers 4.57, or quantization none");
     if (a->r->quantization == KBIT_INT8 && !q->bnb_int8_in_rows)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/bitsandbytes", "int8 as bitsandbytes multiplies it before 0.45 is not modelled yet");
     return bnb_apply(&a->m->tree, &o, err);

@@ -170,6 +170,8 @@ static const struct {
     {"single", "\"quantization\":\"torchao-int8\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
     {"single", "\"quantization\":\"int8\",\"lora\":{\"bias\":\"all\"}", "biases trained beside these quantised weights"},
     {"ddp", "\"quantization\":\"nf4\",\"lora\":{\"bias\":\"all\"}", "biases trained beside these quantised weights"},
+    {"single", "\"tuning\":\"qlora\",\"quantization\":\"nf4\",\"stage\":\"token_classification\",\"lora\":{\"target_modules\":[\"q_proj\"]}",
+     "packs a head that has a bias"},
     {"fsdp", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp flattens or cuts"},
     {"fsdp2", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp2 flattens or cuts"},
     {"fsdp", "\"tuning\":\"qlora\",\"prepare_kbit\":\"peft\"", "are not of one dtype"},
