@@ -118,6 +118,11 @@ class Terminal(unittest.TestCase):
         self.assertEqual(terminal("estimate", "--model", "gpt2", "--gpu", "4091")[0], 2)
         self.assertEqual(pipe("estimate", stdin="{").returncode, 2)
 
+    def test_a_revision_that_is_not_carried_is_named(self):
+        asked = '{"model": "openai-community/gpt2", "revision": "of-june", "cluster": {"gpu": "T4"}}'
+        told = json.loads(pipe("estimate", "--offline", stdin=asked).stdout)
+        self.assertEqual((told["code"], told["pointer"]), ("revision-not-found", "/revision"))
+
     def test_a_file_is_a_request(self):
         question = {"model": "openai-community/gpt2", "cluster": {"gpu": "T4"}, "training": {"tuning": "lora", "seq_len": 128}}
         with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
