@@ -282,6 +282,12 @@ static bool say_quantised(struct program *p, const struct model *m, sv config)
     return put(p->s, config, "_is_quantized", sv_bool(true)) && put(p->s, config, "dtype", dtype) && put(p->s, config, "_pre_quantization_dtype", dtype);
 }
 
+/* Ours look at it, and at the device, as they run; others may as they are made. */
+bool program_is_told_later(const struct model *m)
+{
+    return !m->source->installed && !m->source->files;
+}
+
 static bool switch_on(struct program *p, struct model *m, sv config)
 {
     struct script *s = p->s;
@@ -299,7 +305,7 @@ static bool switch_on(struct program *p, struct model *m, sv config)
         ok = sv_ok(text) && put(s, config, "_experts_packed", text);
         sv_drop(s, text);
     }
-    return ok && (!m->quantised || say_quantised(p, m, config));
+    return ok && (!m->quantised || program_is_told_later(m) || say_quantised(p, m, config));
 }
 
 /* Whether a module is one of the layers that every_n_layers counts, of which the first of each n is checkpointed. */
@@ -627,8 +633,6 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     p->n.default_dtype = DTYPE_FP32;
     if (!sv_ok(p->model) || (from->installed && !switch_cache(s, p->model, m->use_cache)))
         return false;
-    if (m->checkpointing && !checkpoint_all(p, m))
-        return false;
     if (natives_tree(&p->n, p->model, &m->tree, &m->tree.error))
         return false;
     if (m->tree.dtype != DTYPE_FP32 && !keep_in_fp32(p, m, "_keep_in_fp32_modules_strict"))
@@ -735,7 +739,21 @@ static void make(struct model *m, const struct frozen *frozen, struct arena *apa
     else if (!t->error.code)
         (void)script_error(p->s, &t->error);
     p->n.embeddings = m->embeddings;
+}
+
+/* What the Trainer and a quantiser tell a model that stands, whether it was made or had stood before. */
+static void tell(struct model *m)
+{
+    struct program *p = m->parts;
+    bool ok;
+
+    if (m->tree.error.code || !p)
+        return;
+    p->n.capability = m->capability;
     p->n.embeddings_require_grad = m->embeddings_require_grad;
+    ok = !m->quantised || !program_is_told_later(m) || say_quantised(p, m, p->config);
+    if ((!ok || (m->checkpointing && !checkpoint_all(p, m))) && !m->tree.error.code)
+        (void)script_error(p->s, &m->tree.error);
 }
 
 static void declare(struct model *m)
@@ -745,6 +763,7 @@ static void declare(struct model *m)
     (void)program_book(m, &identity);
     if (m->memory == MEMORY_OWN || !program_stands(m, program_imported, make))
         make(m, program_imported(m), m->tree.arena);
+    tell(m);
     m->identity = identity;
 }
 

@@ -43,6 +43,21 @@ struct making {
     unsigned capability;
 };
 
+/* What runs ask for by and by, whatever the family: imported with the rest, else each model that stands is written when its first run asks. */
+static const char *const asked_later[] = {"torch.utils.checkpoint", "torch.nn._module", "torch._return_types", "torch._formulas", "torch.cuda.amp", "copy"};
+
+static bool import_what_is_asked_later(struct script *s)
+{
+    for (size_t i = 0; i < sizeof asked_later / sizeof *asked_later; i++) {
+        sv module = script_import(s, asked_later[i]);
+
+        if (!sv_ok(module))
+            return false;
+        sv_drop(s, module);
+    }
+    return true;
+}
+
 /* The program with its modules imported. */
 static struct script *import_all(void *of, struct arena *arena, struct arena *apart, void **root)
 {
@@ -60,7 +75,7 @@ static struct script *import_all(void *of, struct arena *arena, struct arena *ap
         return NULL;
     p->n.layers_wrapped = m->layers_wrapped;
     p->n.capability = m->capability;
-    if (!sv_ok(program_classes(p, m->from, &config_class)))
+    if (!sv_ok(program_classes(p, m->from, &config_class)) || !import_what_is_asked_later(p->s))
         return NULL;
     return natives_sleep(&p->n) ? p->s : NULL;
 }

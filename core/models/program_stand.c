@@ -95,6 +95,17 @@ static void key_of(const struct model *m, struct stand_key *ret)
     ret->m.tree.modules = NULL;
 }
 
+/* One model, whether its layers are checkpointed or its weights packed or not: it is told when it stands. */
+static void without_what_is_told(const struct model *m, struct stand_key *k)
+{
+    if (program_is_told_later(m)) {
+        k->m.quantised = false;
+        k->m.capability = 0;
+    }
+    k->m.checkpointing = k->m.reentrant = k->m.checkpoints_trained_alone = k->m.embeddings_require_grad = false;
+    k->m.checkpoint_every = 0;
+}
+
 struct calls_book *program_book(const struct model *m, uint64_t *ret_identity)
 {
     const struct program_source *from = m->source;
@@ -274,6 +285,7 @@ bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model
     if (!all)
         return false;
     key_of(m, &key);
+    without_what_is_told(m, &key);
     s = find(all, r, &key);
     if (s)
         return put_back(all, s, m) || m->tree.error.code;

@@ -50,10 +50,11 @@ static uint32_t list_tensors(const struct inventory *v, struct llmem_tensor *ret
     return n;
 }
 
-/* What AutoModelForCausalLM builds in half precision, whatever class the config names. The newest stack has every family. */
+/* What AutoModelForCausalLM builds, whatever class the config names: in which dtype is nobody's question, so it is that of most candidates, whose model this
+ * is then, too (models/program_stand.c). The newest stack has every family. */
 static enum err_code list_model(const struct arch *arch, struct arena *arena, struct inventory *ret, struct err *err)
 {
-    struct step step = {.r = {.precision = PRECISION_FP16, .tuning = TUNING_FULL, .seq_len_tokens = 1, .micro_batch_size = 1}};
+    struct step step = {.r = {.precision = PRECISION_BF16_AUTOCAST, .tuning = TUNING_FULL, .seq_len_tokens = 1, .micro_batch_size = 1}};
     struct arch causal = *arch;
     struct stack newest = {0};
     enum err_code rc = stack_complete(&newest, err);

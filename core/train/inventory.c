@@ -90,7 +90,7 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
     if (!t)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for an inventory");
     t->as_saved = true;
-    t->memory = MEMORY_PASSING;
+    t->memory = MEMORY_KEPT; /* as tapes that are kept have it, whose whole model it is */
     rc = trainer_declare(t, arch, step, arena, err);
     if (rc)
         return rc;
