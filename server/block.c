@@ -38,18 +38,20 @@ void block_empty(void *block, size_t bytes)
     (void)madvise(block, bytes, MADV_DONTNEED);
 }
 
-size_t block_resident(void *block, size_t bytes)
+void block_trim(void *block, size_t bytes, size_t keep)
 {
     enum { LOOK_PAGES = 16 << 10 };
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = bytes / page, n = 0;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = bytes / page, kept = 0, end = 0;
     unsigned char there[LOOK_PAGES];
 
-    for (size_t at = 0, some; at < pages; at += some) {
+    for (size_t at = 0, some; at < pages && kept * page < keep; at += some) {
         some = pages - at < LOOK_PAGES ? pages - at : LOOK_PAGES;
         if (mincore((char *)block + at * page, some * page, there))
-            return SIZE_MAX;
-        for (size_t i = 0; i < some; i++)
-            n += there[i] & 1;
+            break;
+        for (size_t i = 0; i < some && kept * page < keep; i++) {
+            kept += there[i] & 1;
+            end = at + i + 1;
+        }
     }
-    return n * page;
+    block_empty((char *)block + end * page, bytes - end * page);
 }

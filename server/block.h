@@ -11,6 +11,6 @@ void *block_for_work(size_t bytes); /* the same in large pages, for what is fill
 void block_free(void *block, size_t bytes);
 
 void block_empty(void *block, size_t bytes);      /* its pages go back, it stays */
-size_t block_resident(void *block, size_t bytes); /* bytes of it that are in memory */
+void block_trim(void *block, size_t bytes, size_t keep); /* all but its first `keep` bytes that are in memory */
 
 #endif

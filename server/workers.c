@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    KEEP_BYTES = 32 << 20, /* of a block, kept while one job follows another: most touch 20 MiB, which takes 5 ms anew */
-    LOOK_JOBS = 64,        /* how often that is looked at: what goes back and comes anew takes 10 ms, a batch's item 20 */
+    KEEP_BYTES = 64 << 20, /* of a block, kept while one job follows another: most touch 40 MiB in large pages, which takes 5 ms anew */
+    LOOK_JOBS = 64,        /* how often that is looked at */
     DEAR_EVENTS = 4 << 20, /* and after a job of so many, which takes half a second and more, and fills a block */
     LINGER_MS = 100,       /* with nothing to do, then all goes back */
 };
@@ -218,8 +218,8 @@ static void run_job(struct worker *me, struct job *job)
     is_dear = job->work.events > DEAR_EVENTS; /* done() may free it */
     if (is_done)
         job->done(job);
-    if (block->is_touched && (++block->jobs % LOOK_JOBS == 0 || is_dear) && block_resident(block->memory, API_ARENA_BYTES) > KEEP_BYTES)
-        block_clear(block);
+    if (block->is_touched && (++block->jobs % LOOK_JOBS == 0 || is_dear))
+        block_trim(block->memory, API_ARENA_BYTES, KEEP_BYTES);
     pthread_mutex_lock(&w->lock);
     blocks_leave(&w->blocks, block);
     w->lanes[me->lane].busy--;

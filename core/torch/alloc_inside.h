@@ -39,9 +39,16 @@ struct shelf {
     uint32_t place;       /* in the order of fits, where it was seen last: shelf_place() */
 };
 
+/* A small pool cuts segments of 2 MiB (kSmallBuffer) on its first stream, and what is left of a cut has another size each time: up to there each size has a
+ * shelf of its own from the begin on, whose number is its place. */
+enum { NARROW_STEP = 512, NARROW_BYTES = 2 << 20, NARROW = NARROW_BYTES / NARROW_STEP };
+
 /* All shelves of a pool, by number, and their order. Few sizes return again and again: what is asked for mostly has a shelf. */
 struct shelves {
-    struct shelf *shelf; /* from 1 */
+    struct shelf *shelf; /* from 1; those that are narrow come first */
+    uint64_t *narrow;    /* a bit for each of these that is filled, from number 1 on */
+    uint64_t narrow_words; /* a bit for each word of it */
+    uint32_t n_narrow, narrow_filled; /* n_narrow: NARROW, or 0 where the pool has none */
     uint64_t *fits;      /* by place, rising */
     uint32_t *number;    /* by place */
     uint64_t *filled;    /* a bit by place */
@@ -131,7 +138,7 @@ uint64_t addresses_take(struct addresses *s, uint64_t bytes); /* ALLOC_ADDRESS_E
 void addresses_give(struct addresses *s, uint64_t at, uint64_t bytes);
 
 /* alloc_shelves.c */
-bool shelves_new(struct arena *a, uint32_t most, struct shelves *ret);
+bool shelves_new(struct arena *a, uint32_t most, bool small, struct shelves *ret);
 uint32_t shelf_make(struct shelves *s, uint64_t fit);                  /* the number of a shelf that `fit` has, or a new one's */
 uint32_t shelves_from(const struct shelves *s, uint32_t place);        /* the first filled place from there on; s->n: none */
 uint32_t shelves_place(const struct shelves *s, uint64_t fit);         /* the first that is not below `fit` */
@@ -157,12 +164,39 @@ static inline uint32_t known_of(uint64_t fit)
     return (uint32_t)((fit * UINT64_C(0x9E3779B97F4A7C15)) >> 55);
 }
 
+static inline bool is_narrow(const struct shelves *s, uint32_t number)
+{
+    return number <= s->n_narrow;
+}
+
 /* The shelf that `fit` has or had; 0: none is known. */
 static inline uint32_t shelf_known(const struct shelves *s, uint64_t fit)
 {
-    uint32_t number = s->known[known_of(fit)];
+    uint32_t number;
 
+    if (fit <= (uint64_t)s->n_narrow * NARROW_STEP)
+        return (uint32_t)(fit / NARROW_STEP);
+    number = s->known[known_of(fit)];
     return s->shelf[number].fit == fit ? number : 0;
+}
+
+/* The first that is filled from `number` on; 0: none. */
+static inline uint32_t narrow_from(const struct shelves *s, uint32_t number)
+{
+    uint32_t bit = number - 1, at = bit / 64;
+    uint64_t words, word;
+
+    if (number > s->n_narrow)
+        return 0;
+    word = s->narrow[at] >> bit % 64 << bit % 64;
+    if (!word) {
+        words = s->narrow_words & ~((UINT64_C(2) << at) - 1);
+        if (!words)
+            return 0;
+        at = (uint32_t)__builtin_ctzll(words);
+        word = s->narrow[at];
+    }
+    return 64 * at + (uint32_t)__builtin_ctzll(word) + 1;
 }
 
 static inline uint32_t shelf_place(const struct shelves *s, uint32_t number)
@@ -172,6 +206,39 @@ static inline uint32_t shelf_place(const struct shelves *s, uint32_t number)
     if (h->place >= s->n || s->number[h->place] != number)
         h->place = shelves_again(s, h);
     return h->place;
+}
+
+/* It holds its first block; or none any more. */
+static inline void shelf_filled(struct shelves *s, uint32_t number)
+{
+    uint32_t at;
+
+    if (is_narrow(s, number)) {
+        at = (number - 1) / 64;
+        s->narrow[at] |= UINT64_C(1) << (number - 1) % 64;
+        s->narrow_words |= UINT64_C(1) << at;
+        s->narrow_filled++;
+        return;
+    }
+    at = shelf_place(s, number);
+    s->filled[at / 64] |= UINT64_C(1) << at % 64;
+    s->n_filled++;
+}
+
+static inline void shelf_emptied(struct shelves *s, uint32_t number)
+{
+    uint32_t at;
+
+    if (is_narrow(s, number)) {
+        at = (number - 1) / 64;
+        s->narrow[at] &= ~(UINT64_C(1) << (number - 1) % 64);
+        s->narrow_words &= ~((uint64_t)!s->narrow[at] << at);
+        s->narrow_filled--;
+        return;
+    }
+    at = shelf_place(s, number);
+    s->filled[at / 64] &= ~(UINT64_C(1) << at % 64);
+    s->n_filled--;
 }
 
 static inline void shelf_put(struct torch_alloc *t, struct shelves *s, uint32_t b)
@@ -185,12 +252,9 @@ static inline void shelf_put(struct torch_alloc *t, struct shelves *s, uint32_t 
     h = &s->shelf[number ? number : (number = shelf_make(s, fit))];
     t->blocks[b].shelf = number;
     if (!h->first) {
-        uint32_t place = shelf_place(s, number);
-
         t->blocks[b].below = t->blocks[b].above = NO_NODE;
         h->first = h->last = h->near = b;
-        s->filled[place / 64] |= UINT64_C(1) << place % 64;
-        s->n_filled++;
+        shelf_filled(s, number);
     } else if (t->blocks[b].at < t->blocks[h->first].at) {
         t->blocks[b].below = NO_NODE;
         t->blocks[b].above = h->first;
@@ -221,35 +285,44 @@ static inline void shelf_take(struct torch_alloc *t, struct shelves *s, uint32_t
         h->last = block->below;
     if (h->near == b)
         h->near = block->below ? block->below : block->above;
-    if (!h->first) {
-        uint32_t place = shelf_place(s, block->shelf);
+    if (!h->first)
+        shelf_emptied(s, block->shelf);
+}
 
-        s->filled[place / 64] &= ~(UINT64_C(1) << place % 64);
-        s->n_filled--;
-    }
+/* The first filled place from there on, of one stream. */
+static inline uint32_t shelves_first(const struct shelves *s, uint8_t stream, uint32_t place)
+{
+    place = shelves_from(s, place);
+    return place < s->n && s->fits[place] >> STREAM_SHIFT == stream ? s->shelf[s->number[place]].first : NO_NODE;
 }
 
 /* The smallest that has `want`, the lowest among equals; NO_NODE: there is none. */
 static inline uint32_t shelves_fit(const struct shelves *s, uint8_t stream, uint64_t want)
 {
     uint64_t fit = fit_of(stream, want);
-    uint32_t number = shelf_known(s, fit), place;
+    uint32_t number = shelf_known(s, fit);
 
     if (number && s->shelf[number].first)
         return s->shelf[number].first;
-    place = shelves_from(s, number ? shelf_place(s, number) : shelves_place(s, fit));
-    return place < s->n && s->fits[place] >> STREAM_SHIFT == stream ? s->shelf[s->number[place]].first : NO_NODE;
+    if (number && is_narrow(s, number)) {
+        number = narrow_from(s, number);
+        return number ? s->shelf[number].first : shelves_first(s, stream, 0);
+    }
+    return shelves_first(s, stream, number ? shelf_place(s, number) : shelves_place(s, fit));
 }
 
 /* What follows it in that order, of the same stream. */
 static inline uint32_t shelves_next(const struct torch_alloc *t, const struct shelves *s, uint32_t b)
 {
-    uint32_t place;
+    uint32_t number = t->blocks[b].shelf;
 
     if (t->blocks[b].above)
         return t->blocks[b].above;
-    place = shelves_from(s, shelf_place(s, t->blocks[b].shelf) + 1);
-    return place < s->n && s->fits[place] >> STREAM_SHIFT == t->blocks[b].stream ? s->shelf[s->number[place]].first : NO_NODE;
+    if (is_narrow(s, number)) {
+        number = narrow_from(s, number + 1);
+        return number ? s->shelf[number].first : shelves_first(s, t->blocks[b].stream, 0);
+    }
+    return shelves_first(s, t->blocks[b].stream, shelf_place(s, number) + 1);
 }
 
 /* Holes ------------------------------------------------------------------------------------------------------------------ */

@@ -165,29 +165,37 @@ static void unmap_stream(struct torch_alloc *t, struct pool *p, uint32_t first)
             b = unmap_pages(t, p, b);
 }
 
+/* Of one size, lowest first. */
+static void release_shelf(struct torch_alloc *t, struct pool *p, uint32_t number)
+{
+    for (uint32_t b = p->free.shelf[number].first, above; b; b = above) {
+        above = t->blocks[b].above;
+        if (t->blocks[b].prev || t->blocks[b].next)
+            continue;
+        shelf_take(t, &p->free, b);
+        t->stats.reserved_bytes -= t->blocks[b].bytes;
+        alloc_tell(t, false, t->blocks[b].at, t->blocks[b].bytes, t->blocks[b].stream, p->small);
+        if (t->falling.gaps)
+            addresses_give(&t->falling, t->blocks[b].at, t->blocks[b].bytes);
+        block_drop(t, b);
+    }
+}
+
 /* release_cached_blocks(): segments that are wholly free go back to the device; of expandable ones every free page. */
 void alloc_release(struct torch_alloc *t, struct pool *p)
 {
-    struct shelves *s = &p->free;
+    const struct shelves *s = &p->free;
 
-    alloc_look(t, t->expandable ? t->fresh : s->n_filled);
+    alloc_look(t, t->expandable ? t->fresh : s->n_filled + s->narrow_filled);
     if (t->expandable) {
         for (uint32_t stream = 0; stream < TORCH_ALLOC_STREAMS; stream++)
             unmap_stream(t, p, p->first[stream]);
         return;
     }
+    for (uint32_t number = s->n_narrow ? narrow_from(s, 1) : 0; number; number = narrow_from(s, number + 1))
+        release_shelf(t, p, number);
     for (uint32_t i = shelves_from(s, 0); i < s->n; i = shelves_from(s, i + 1))
-        for (uint32_t b = s->shelf[s->number[i]].first, above; b; b = above) {
-            above = t->blocks[b].above;
-            if (t->blocks[b].prev || t->blocks[b].next)
-                continue;
-            shelf_take(t, s, b);
-            t->stats.reserved_bytes -= t->blocks[b].bytes;
-            alloc_tell(t, false, t->blocks[b].at, t->blocks[b].bytes, t->blocks[b].stream, p->small);
-            if (t->falling.gaps)
-                addresses_give(&t->falling, t->blocks[b].at, t->blocks[b].bytes);
-            block_drop(t, b);
-        }
+        release_shelf(t, p, s->number[i]);
 }
 
 uint32_t alloc_grow(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want)

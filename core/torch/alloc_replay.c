@@ -311,7 +311,7 @@ enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err)
 static bool pool_new(struct arena *a, const struct torch_alloc *t, struct pool *p)
 {
     p->holes.rows = t->expandable ? arena_array_raw(a, struct row, t->n_blocks + SPARE_ROWS) : NULL;
-    return shelves_new(a, t->n_blocks, &p->free) && (p->holes.rows || !t->expandable);
+    return shelves_new(a, t->n_blocks, p->small, &p->free) && (p->holes.rows || !t->expandable);
 }
 
 enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options *options, struct torch_alloc **ret, struct err *err)

@@ -1,18 +1,23 @@
 /* alloc_shelves.c - the cached blocks of a pool by stream and size: see alloc_inside.h. */
 #include "torch/alloc_inside.h"
 
-bool shelves_new(struct arena *a, uint32_t most, struct shelves *ret)
-{
-    struct shelves s = {.max = most + 1, .fresh = 1};
+_Static_assert(NARROW == 64 * 64, "a bit for each word");
 
-    s.shelf = arena_array_raw(a, struct shelf, s.max + (size_t)1);
+bool shelves_new(struct arena *a, uint32_t most, bool small, struct shelves *ret)
+{
+    struct shelves s = {.max = most + 1, .n_narrow = small ? NARROW : 0};
+
+    s.fresh = s.n_narrow + 1;
+    s.shelf = arena_array_raw(a, struct shelf, s.n_narrow + s.max + (size_t)1);
+    s.narrow = arena_array(a, uint64_t, s.n_narrow / 64);
     s.fits = arena_array_raw(a, uint64_t, s.max + (size_t)1);
     s.number = arena_array_raw(a, uint32_t, s.max + (size_t)1);
     s.filled = arena_array_raw(a, uint64_t, s.max / 64 + (size_t)2);
     s.known = arena_array(a, uint32_t, KNOWN);
-    if (!s.shelf || !s.fits || !s.number || !s.filled || !s.known)
+    if (!s.shelf || !s.narrow || !s.fits || !s.number || !s.filled || !s.known)
         return false;
-    s.shelf[0] = (struct shelf){.fit = UINT64_MAX};
+    memset(s.shelf, 0, (s.n_narrow + (size_t)1) * sizeof *s.shelf);
+    s.shelf[0].fit = UINT64_MAX;
     s.filled[0] = 0;
     *ret = s;
     return true;
