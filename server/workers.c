@@ -204,7 +204,7 @@ static void begin_anew(struct worker *me, struct job *job)
     (void)enqueue(w, job);
 }
 
-/* Called and left under the lock. */
+/* Called and left under the lock. The block is there again before anybody hears of the answer: who asks the next question at once finds its pages. */
 static void run_job(struct worker *me, struct job *job)
 {
     struct workers *w = me->all;
@@ -216,15 +216,18 @@ static void run_job(struct worker *me, struct job *job)
     pthread_mutex_unlock(&w->lock);
     is_done = work(me, job, block);
     is_dear = job->work.events > DEAR_EVENTS; /* done() may free it */
-    if (is_done)
-        job->done(job);
     if (block->is_touched && (++block->jobs % LOOK_JOBS == 0 || is_dear))
         block_trim(block->memory, API_ARENA_BYTES, KEEP_BYTES);
     pthread_mutex_lock(&w->lock);
     blocks_leave(&w->blocks, block);
     w->lanes[me->lane].busy--;
-    if (!is_done)
+    if (!is_done) {
         begin_anew(me, job);
+        return;
+    }
+    pthread_mutex_unlock(&w->lock);
+    job->done(job);
+    pthread_mutex_lock(&w->lock);
 }
 
 /* A job, or a tenth of a second without one. false: that. */

@@ -8,7 +8,7 @@
 static enum op op_of(const char *node)
 {
     for (int i = 1; i < OP_COUNT; i++)
-        if (!strcmp(op_rows[i].node, node))
+        if (op_rows[i].node[0] == node[0] && !strcmp(op_rows[i].node, node))
             return (enum op)i;
     return OP_FUNCTION;
 }

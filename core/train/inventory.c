@@ -37,7 +37,7 @@ static const char *full_name(struct listing *l, const struct param *p)
 static bool is_of_experts(const struct param *p)
 {
     for (const struct module *m = p->owner; m; m = m->parent)
-        if (!strcmp(m->name, "experts"))
+        if (m->name[0] == 'e' && !strcmp(m->name, "experts"))
             return true;
     return false;
 }
@@ -125,8 +125,10 @@ static void count(void *context, struct module *m, struct param *p)
     if (p->tied)
         return;
     c->parameters += n;
-    c->experts += is_of_experts(p) ? n : 0;
-    c->trained_experts += is_of_experts(p) && p->requires_grad ? n : 0;
+    if (is_of_experts(p)) {
+        c->experts += n;
+        c->trained_experts += p->requires_grad ? n : 0;
+    }
     c->trainable += p->requires_grad ? n : 0;
     c->tensors++;
 }
