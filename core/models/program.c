@@ -696,6 +696,11 @@ static struct program *begin(struct model *m, const struct frozen *frozen, struc
     struct program *p;
     void *root;
 
+    if (!m->q->family_is_written && !m->source->files && !m->source->installed) {
+        (void)err_set(&t->error, ERR_FIELD_CONFLICT, "/stack/transformers", "%.40s as this release of transformers has it is not written here",
+                      m->arch->model_type);
+        return NULL;
+    }
     if (frozen) {
         struct script *s = script_thaw(frozen, t->arena, apart, &script_limits_default, &host, &root);
 
@@ -719,18 +724,11 @@ static struct program *begin(struct model *m, const struct frozen *frozen, struc
     return NULL;
 }
 
-static void make(struct model *m, const struct frozen *frozen, struct arena *apart)
+static void make(struct model *m)
 {
     struct tree *t = &m->tree;
-    struct program *p = NULL;
+    struct program *p = m->parts;
 
-    if (!m->q->family_is_written && !m->source->files && !m->source->installed)
-        (void)err_set(&t->error, ERR_FIELD_CONFLICT, "/stack/transformers", "%.40s as this release of transformers has it is not written here",
-                      m->arch->model_type);
-    else
-        p = m->parts = begin(m, frozen, apart);
-    if (!p)
-        return;
     m->outputs_end = outputs_end;
     p->n.layers_wrapped = m->layers_wrapped;
     p->n.capability = m->capability;
@@ -758,11 +756,15 @@ static void tell(struct model *m)
 
 static void declare(struct model *m)
 {
+    static const struct making_of how = {program_imported, begin, make};
     uint64_t identity = 0;
 
     (void)program_book(m, &identity);
-    if (m->memory == MEMORY_OWN || !program_stands(m, program_imported, make))
-        make(m, program_imported(m), m->tree.arena);
+    if (m->memory == MEMORY_OWN || !program_stands(m, &how)) {
+        m->parts = begin(m, program_imported(m), m->tree.arena);
+        if (m->parts)
+            make(m);
+    }
     tell(m);
     m->identity = identity;
 }

@@ -51,10 +51,14 @@ struct stands *program_stands_new(struct arena *arena);
  * a stranger's, whose layers may do more than one sees. */
 struct calls_book *program_book(const struct model *m, uint64_t *ret_identity);
 
-/* The model as it stood when one like it was declared, else declared by `make` and kept: in memory that all of them share, so that it is gone when the next one
+/* The model as it stood when one like it was declared, else begun and made, and kept: in memory that all of them share, so that it is gone when the next one
  * is asked for. False: nothing happened, and it has to be declared in memory of its own. */
-typedef void program_maker(struct model *m, const struct frozen *frozen, struct arena *apart);
-bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model *), program_maker *make);
+struct making_of {
+    const struct frozen *(*frozen)(struct model *m);
+    struct program *(*begin)(struct model *m, const struct frozen *frozen, struct arena *apart); /* in the tree's arena, its tables in `apart`; NULL: the tree says why */
+    void (*make)(struct model *m);                                                               /* of m->parts, which has begun */
+};
+bool program_stands(struct model *m, const struct making_of *how);
 
 /* modeling.c: sizes of the model as it is declared; what a config says before any class is asked. */
 MUST_CHECK enum err_code program_look(struct program_source *from, const struct stack *stack, struct arena *arena, struct arch *ret, struct err *err);

@@ -58,6 +58,23 @@ static bool import_what_is_asked_later(struct script *s)
     return true;
 }
 
+/* A config looks at the annotations of its classes when it is made, and a class without any gets a dict then. */
+static bool annotate(struct script *s, sv config_class)
+{
+    sv mro = script_get(s, config_class, script_symbol(s, "__mro__")), found;
+    uint32_t n = 0;
+    const sv *classes = sv_ok(mro) ? seq_items(mro, &n) : NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        found = sv_null();
+        if (script_find(s, classes[i], script_symbol(s, "__annotations__"), &found) < 0)
+            return false;
+        sv_drop(s, found);
+    }
+    sv_drop(s, mro);
+    return classes;
+}
+
 /* The program with its modules imported. */
 static struct script *import_all(void *of, struct arena *arena, struct arena *apart, void **root)
 {
@@ -75,7 +92,7 @@ static struct script *import_all(void *of, struct arena *arena, struct arena *ap
         return NULL;
     p->n.layers_wrapped = m->layers_wrapped;
     p->n.capability = m->capability;
-    if (!sv_ok(program_classes(p, m->from, &config_class)) || !import_what_is_asked_later(p->s))
+    if (!sv_ok(program_classes(p, m->from, &config_class)) || !annotate(p->s, config_class) || !import_what_is_asked_later(p->s))
         return NULL;
     return natives_sleep(&p->n) ? p->s : NULL;
 }

@@ -18,17 +18,30 @@ struct stand_key {
     uint32_t layers;
 };
 
-/* One model, where it stands whenever it is asked for: what was thawed, which is rarely written, and behind it what it is made of, which each run writes. */
+/* A program that has begun and has made nothing yet, and what is remembered of it (freeze.h). Models are made of it one after the other: runs rarely write there, and
+ * where one does all of them are gone. */
+struct begun {
+    struct quirks q; /* what its modules were imported for */
+    bool layers_wrapped;
+    unsigned capability;
+    struct arena arena;
+    struct program *p;
+    unsigned char *apart_end; /* of its host's tables and its stack */
+    void *script, *program, *host;
+    size_t bytes;
+    bool is_stirred;
+};
+
+/* One model, where it stands whenever it is asked for. `whole`: with a beginning of its own, which is copied, too. */
 struct stood {
     struct stood *next;
     struct stand_key key;
     struct model m; /* as declare() left it */
+    struct begun *of; /* NULL: its own */
     struct arena arena;
-    unsigned char *begin;
-    unsigned char *from, *copy; /* from here on; `whole`: from its begin on, else behind what was thawed */
+    unsigned char *begin, *copy;
     void *modules, *script, *program, *host;
     size_t bytes, own_bytes; /* bytes: of the copy */
-    bool whole;
     uint64_t steps;
 };
 
@@ -36,6 +49,7 @@ struct region {
     struct arena arena;
     unsigned char *begin;
     struct stood *first;
+    struct begun *begun; /* of which the next is made; NULL: there is none */
 };
 
 /* Models of those that pass; of those whose tape is kept, of which one is used at a time. The tables of their hosts and their stacks lie apart: one runs at a
@@ -131,21 +145,17 @@ struct calls_book *program_book(const struct model *m, uint64_t *ret_identity)
     return all->book;
 }
 
-/* Where what was thawed is as it was, or can be put back. */
+/* Where what it was made of is as it was, or is put back. */
 static bool is_whole(const struct stood *s)
 {
-    return s->whole || !script_is_stirred(((const struct program *)s->m.parts)->s);
+    return !s->of || !s->of->is_stirred;
 }
 
-static struct stood *find(struct stands *all, struct region *r, const struct stand_key *key)
+static struct stood *find(const struct region *r, const struct stand_key *key)
 {
-    for (struct stood *s = r->first; s; s = s->next) {
-        if (memcmp(&s->key, key, sizeof *key) != 0)
-            continue;
-        if (is_whole(s))
+    for (struct stood *s = r->first; s; s = s->next)
+        if (is_whole(s) && memcmp(&s->key, key, sizeof *key) == 0)
             return s;
-        all->are_stirred = true;
-    }
     return NULL;
 }
 
@@ -155,13 +165,13 @@ static void begin_anew(struct region *r)
     arena_rewind(&r->arena, r->begin);
     r->arena.full = false;
     r->first = NULL;
+    r->begun = NULL;
 }
 
-static void copy(struct region *r, struct stood *s, const struct stand_key *key, const struct model *m, bool whole)
+static void copy(struct region *r, struct stood *s, const struct stand_key *key, const struct model *m)
 {
     struct program *p = m->parts;
-    unsigned char *from = whole ? s->begin : script_thawed_end(p->s);
-    size_t bytes = (size_t)(s->arena.cur - from), modules = m->tree.n_modules * sizeof *m->tree.modules;
+    size_t bytes = (size_t)(s->arena.cur - s->begin), modules = m->tree.n_modules * sizeof *m->tree.modules;
 
     s->copy = arena_push_raw(&r->arena, bytes, ALIGN, 1);
     s->modules = arena_push_raw(&r->arena, modules, ALIGN, 1);
@@ -172,15 +182,13 @@ static void copy(struct region *r, struct stood *s, const struct stand_key *key,
         return;
     script_stands(p->s, s->script);
     arena_open(&s->arena, s->begin);
-    memcpy(s->copy, from, bytes);
+    memcpy(s->copy, s->begin, bytes);
     memcpy(s->modules, m->tree.modules, modules);
     memcpy(s->program, p, sizeof *p);
     natives_host_save(&p->n, s->host);
     memcpy(&s->key, key, sizeof *key);
     s->m = *m;
-    s->from = from;
     s->bytes = bytes;
-    s->whole = whole;
     s->steps = script_steps_taken(p->s, &script_limits_default);
     s->next = r->first;
     r->first = s;
@@ -205,13 +213,13 @@ bool program_has_stood(const struct program_ready *r)
 static void restore(struct stood *s)
 {
     struct program *p = s->m.parts;
-    unsigned char *from = s->from, *thawed_end = script_thawed_end(p->s);
+    unsigned char *from = s->begin;
 
-    if (script_is_stirred(p->s))
+    if (!s->of && script_is_stirred(p->s))
         arena_rewind(&s->arena, from + s->bytes); /* what was remembered goes, too */
-    else
-        from = thawed_end;
-    memcpy(from, s->copy + (from - s->from), s->bytes - (size_t)(from - s->from));
+    else if (!s->of)
+        from = script_thawed_end(p->s);
+    memcpy(from, s->copy + (from - s->begin), s->bytes - (size_t)(from - s->begin));
     memcpy(s->m.tree.modules, s->modules, s->m.tree.n_modules * sizeof *s->m.tree.modules);
     memcpy(p, s->program, sizeof *p);
     script_stands_again(p->s, s->script);
@@ -238,38 +246,158 @@ static bool put_back(struct stands *all, struct stood *s, struct model *m)
     return budget_take(arena->budget, s->steps, &m->tree.error) == ERR_OK;
 }
 
-/* Declared where it will stand; NULL: it finds no room there, or cannot be. */
-static struct stood *make_there(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, program_maker *make,
-                                bool *ret_full)
+/* An arena of what is left of the region's, up to MODEL_ROOM; NULL: there is too little. */
+static unsigned char *open_room(struct region *r, struct arena *ret)
 {
-    struct stood *s = arena_new(&r->arena, struct stood);
-    struct tree *t = &m->tree;
-    size_t room;
+    size_t room = (size_t)(r->arena.end - r->arena.cur) & ~(size_t)(ALIGN - 1);
+    unsigned char *begin;
+
+    room = room > ALIGN + MODEL_ROOM ? MODEL_ROOM : room - ALIGN;
+    begin = room > LASTING_ROOM ? arena_push_raw(&r->arena, room, ALIGN, 1) : NULL;
+    if (begin)
+        arena_init(ret, begin, room);
+    return begin;
+}
+
+/* What it has not used goes back, but for so much. */
+static void close_room(struct region *r, struct arena *a, size_t kept)
+{
+    if ((size_t)(a->end - a->cur) > kept)
+        a->end = a->cur + kept;
+    arena_rewind(&r->arena, a->end);
+}
+
+static void rewind_apart(struct stands *all, unsigned char *to, struct budget *budget)
+{
+    arena_rewind(&all->apart, to);
+    all->apart.full = false;
+    all->apart.budget = budget;
+}
+
+static bool is_begun_for(const struct begun *b, const struct program_ready *of)
+{
+    return !b->is_stirred && !memcmp(&b->q, &of->q, sizeof b->q) && b->layers_wrapped == of->layers_wrapped && b->capability == of->capability;
+}
+
+/* As it was when it had begun: the model's tree has nothing yet. */
+static struct program *begin_again(struct stands *all, struct begun *b, const struct model *m)
+{
+    rewind_apart(all, b->apart_end, m->tree.arena->budget);
+    memcpy(b->p, b->program, sizeof *b->p);
+    script_stands_again(b->p->s, b->script);
+    natives_host_load(&b->p->n, b->host, &all->apart, m->q);
+    return b->p;
+}
+
+/* NULL: there is no room, or the tree says why. */
+static struct begun *begin(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, const struct making_of *how, bool *ret_full)
+{
+    const struct program_ready *of = m->source->ready;
+    struct begun *b = arena_new(&r->arena, struct begun);
+    unsigned char *room = b ? open_room(r, &b->arena) : NULL;
 
     *ret_full = true;
-    t->modules = s ? arena_array(&r->arena, struct module *, t->max_modules) : NULL;
-    room = (size_t)(r->arena.end - r->arena.cur) & ~(size_t)(ALIGN - 1);
-    room = room > ALIGN + MODEL_ROOM ? MODEL_ROOM : room - ALIGN;
-    s->begin = t->modules && room > LASTING_ROOM ? arena_push_raw(&r->arena, room, ALIGN, 1) : NULL;
-    if (!s->begin)
+    if (!room)
         return NULL;
-    arena_init(&s->arena, s->begin, room);
-    arena_rewind(&all->apart, all->apart_begin);
-    all->apart.full = false;
-    s->arena.budget = all->apart.budget = t->arena->budget;
+    rewind_apart(all, all->apart_begin, m->tree.arena->budget);
+    m->tree.arena = &b->arena;
+    b->p = how->begin(m, frozen, &all->apart);
+    *ret_full = b->arena.full;
+    if (!b->p || b->arena.full || all->apart.full)
+        return NULL;
+    b->bytes = (size_t)(b->arena.cur - room);
+    close_room(r, &b->arena, LASTING_ROOM);
+    b->apart_end = all->apart.cur;
+    b->host = arena_push_raw(&r->arena, natives_host_bytes(&b->p->n), ALIGN, 1);
+    b->script = arena_push_raw(&r->arena, script_itself_bytes(), ALIGN, 1);
+    b->program = arena_push_raw(&r->arena, sizeof *b->p, ALIGN, 1);
+    *ret_full = !b->host || !b->script || !b->program;
+    if (*ret_full)
+        return NULL;
+    script_stands(b->p->s, b->script);
+    memcpy(b->program, b->p, sizeof *b->p);
+    natives_host_save(&b->p->n, b->host);
+    b->q = of->q;
+    b->layers_wrapped = of->layers_wrapped;
+    b->capability = of->capability;
+    return b;
+}
+/* Of the region's beginning, which it then has one of, or of one of its own. */
+static bool begin_one(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, const struct making_of *how, struct stood *s, bool *ret_full)
+{
+    struct tree *t = &m->tree;
+
+    if (all->are_stirred) {
+        rewind_apart(all, all->apart_begin, t->arena->budget);
+        s->arena.budget = t->arena->budget;
+        t->arena = &s->arena;
+        m->parts = how->begin(m, frozen, &all->apart);
+        *ret_full = s->arena.full;
+        return m->parts;
+    }
+    s->of = r->begun;
+    m->parts = begin_again(all, s->of, m);
+    s->arena.budget = t->arena->budget;
     t->arena = &s->arena;
-    make(m, frozen, &all->apart);
-    *ret_full = s->arena.full;
-    if (t->error.code || !m->parts || s->arena.full || all->apart.full)
+    script_moves_on(s->of->p->s, t->arena);
+    return true;
+}
+
+/* What making wrote of it all that are made of it have; who is the first has it alone then. */
+static void end_making(struct region *r, struct stood *s)
+{
+    if (!s->of || !script_is_stirred(s->of->p->s)) {
+        r->begun = s->of;
+        return;
+    }
+    for (const struct stood *other = r->first; other; other = other->next)
+        s->of->is_stirred |= other->of == s->of;
+    r->begun = NULL;
+}
+
+/* Declared where it will stand; NULL: it finds no room there, or cannot be. */
+static struct stood *make_there(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, const struct making_of *how, bool *ret_full)
+{
+    struct tree *t = &m->tree;
+    struct arena *arena = t->arena;
+    struct stood *s;
+
+    if (!all->are_stirred && (!r->begun || !is_begun_for(r->begun, m->source->ready)))
+        r->begun = begin(all, r, frozen, m, how, ret_full);
+    t->arena = arena;
+    if (!all->are_stirred && !r->begun)
         return NULL;
-    if ((size_t)(s->arena.end - s->arena.cur) > LASTING_ROOM)
-        s->arena.end = s->arena.cur + LASTING_ROOM;
-    arena_rewind(&r->arena, s->arena.end);
-    s->own_bytes = (size_t)(s->arena.cur - s->begin) + (size_t)(all->apart.cur - all->apart_begin);
+    s = arena_new(&r->arena, struct stood);
+    t->modules = s ? arena_array(&r->arena, struct module *, t->max_modules) : NULL;
+    s = t->modules ? s : NULL;
+    if (s)
+        s->begin = open_room(r, &s->arena);
+    *ret_full = true;
+    if (!s || !s->begin || !begin_one(all, r, frozen, m, how, s, ret_full))
+        return NULL;
+    how->make(m);
+    *ret_full = s->arena.full;
+    if (t->error.code || s->arena.full || all->apart.full)
+        return NULL;
+    end_making(r, s);
+    close_room(r, &s->arena, s->of ? 0 : LASTING_ROOM);
+    s->own_bytes = (s->of ? s->of->bytes : 0) + (size_t)(s->arena.cur - s->begin) + (size_t)(all->apart.cur - all->apart_begin);
     return s;
 }
 
-bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model *), program_maker *make)
+/* Since this was asked last one run at the most had each beginning. */
+static void look_for_stirred(struct stands *all)
+{
+    for (size_t i = 0; i < sizeof all->of / sizeof *all->of; i++)
+        for (struct stood *s = all->of[i].first; s; s = s->next) {
+            bool is_stirred = s->of && script_is_stirred(s->of->p->s);
+
+            if (is_stirred)
+                all->are_stirred = s->of->is_stirred = true;
+        }
+}
+
+bool program_stands(struct model *m, const struct making_of *how)
 {
     struct stands *all = m->source->ready ? m->source->ready->stands : NULL;
     struct region *r = all ? &all->of[m->memory == MEMORY_KEPT] : NULL;
@@ -284,31 +412,35 @@ bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model
 
     if (!all)
         return false;
+    look_for_stirred(all);
     key_of(m, &key);
     without_what_is_told(m, &key);
-    s = find(all, r, &key);
+    s = find(r, &key);
     if (s)
         return put_back(all, s, m) || m->tree.error.code;
-    imported = frozen(m);
+    imported = how->frozen(m);
     if ((size_t)(r->arena.end - r->arena.cur) < LEAST_ROOM)
         begin_anew(r);
     mark = r->arena.cur;
-    s = imported ? make_there(all, r, imported, m, make, &full) : NULL;
+    s = imported ? make_there(all, r, imported, m, how, &full) : NULL;
     if (!s && full && mark != r->begin) {
         *m = before;
         begin_anew(r);
         mark = r->begin;
-        s = make_there(all, r, imported, m, make, &full);
+        s = make_there(all, r, imported, m, how, &full);
     }
     if (!s) {
         arena_rewind(&r->arena, mark);
         r->arena.full = false;
+        r->begun = NULL;
         *m = before;
         return false;
     }
     p = m->parts;
     if (script_rests(p->s) && natives_rest(&p->n))
-        copy(r, s, &key, m, all->are_stirred);
+        copy(r, s, &key, m);
+    else
+        r->begun = NULL;
     take_room(m, arena, s->own_bytes);
     move_on(m, arena, NULL);
     return true;
