@@ -225,26 +225,29 @@ static enum err_code run_once(const struct arch *arch, const struct step *step, 
 }
 
 /* A source's second run keeps what its modules are once imported, and the third begins with that; of runs whose model passes the second has that of
- * the first, or the third that of the second, where runs write what was imported. */
+ * the first, or the third that of the second, where runs write what was imported. Between them the same model is told otherwise, and another one, of fewer layers, is made of
+ * the same beginning. */
 enum { TURNS_KEPT = 5 };
 static enum err_code run_kept(const struct arch *arch, struct program_source *source, const struct step *step, struct arena *room, struct err *err)
 {
     struct step other = *step;
+    struct arch few = *arch;
     unsigned char *mark;
     enum err_code rc = ERR_OK;
 
+    few.layers -= few.layers > 1;
     other.r.gradient_checkpointing = step->r.gradient_checkpointing == TRI_TRUE ? TRI_FALSE : TRI_TRUE;
     source->ready = program_ready(room);
     ck_assert(source->ready != NULL);
     mark = room->cur;
     for (int i = 0; i < 8 && !rc; i++) {
-        bool between = i == 4 || i == 6; /* a model unlike it is walked */
+        bool between = i == 4 || i == 6;
         struct err ignored = {0};
 
         arena_rewind(room, mark);
         trainer->memory = i > 2 ? MEMORY_PASSING : MEMORY_OWN;
         if (between)
-            (void)!run_once(arch, &other, room, &ignored);
+            (void)!run_once(i == 4 ? arch : &few, &other, room, &ignored);
         else
             rc = run_once(arch, step, room, err);
     }
