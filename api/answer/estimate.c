@@ -35,6 +35,15 @@ static enum err_code check_targets(const struct estimate *e, const struct plan_c
     return err_set(e->call->err, ERR_FIELD_VALUE, "/training/lora/target_modules", "none of them is a module of this model");
 }
 
+static void note_saved_nowhere(struct estimate *e, const struct lora *l)
+{
+    for (uint32_t k = 0; k < l->n_saved && k < 64; k++)
+        if (e->inventory.saved_nowhere >> k & 1)
+            note(&e->warnings,
+                 "/training/lora/modules_to_save: no module of this model is called '%.60s', which peft passes over without a word: nothing more is trained",
+                 l->saved[k]);
+}
+
 static enum err_code take_inventory(struct estimate *e)
 {
     const struct plan_candidate *c = first_modelled(&e->answer);
@@ -46,6 +55,8 @@ static enum err_code take_inventory(struct estimate *e)
     e->call->arena->budget = NULL; /* one declaration more, however little was left */
     rc = inventory_of(&e->model.arch, &c->step, e->call->arena, &e->inventory, e->call->err);
     e->call->arena->budget = budget;
+    if (!rc)
+        note_saved_nowhere(e, &c->step.r.lora);
     return rc ? rc : check_targets(e, c);
 }
 

@@ -124,6 +124,25 @@ static void assume_vllm(struct notes *n)
     note_of(n, NOTE_OF_YOURS, "bound_tokens_per_s: weights and cache once a token at the memory's rate, products at theirs, nothing sent: no server is faster");
 }
 
+/* Until 4.55 a config, and before 4.53 its class, asks for a HybridCache: configuration_gemma2.py and configuration_cohere2.py of 4.48.1, generation/utils.py
+ * _prepare_cache_for_generation() of 4.53.3. */
+static void warn_of_hybrid_cache(struct inferring *i)
+{
+    static const char *const types[] = {"gemma2", "gemma3", "gemma3_text", "cohere2"};
+    const char *type = i->e->model.arch.model_type;
+    bool is_one = false, grows = false;
+
+    for (uint32_t k = 0; k < i->answer.n && i->q.cache == CACHE_DYNAMIC; k++)
+        grows |= i->answer.candidates[k].modelled && !i->answer.candidates[k].step.quirks.cache_cuts_windows;
+    for (size_t k = 0; grows && k < sizeof types / sizeof *types; k++)
+        is_one |= !strcmp(type, types[k]);
+    if (is_one)
+        note(&i->e->warnings,
+             "generate() of %s before transformers 4.56 keeps a HybridCache where a config says cache_implementation hybrid, as long as prompt and answer from "
+             "the start, and compiles its step: that is not modelled, the figures are those of a cache that grows",
+             type);
+}
+
 void inference_assume(struct inferring *i)
 {
     static const char *const caches[] = {[CACHE_DYNAMIC] = "a cache that grows", [CACHE_STATIC] = "a static cache, not compiled (disable_compile=True)",
@@ -148,6 +167,7 @@ void inference_assume(struct inferring *i)
                 "the process and its libraries are not counted; bound_tokens_per_s: weights and cache once a token at host_memory_gbs");
     note_of(n, NOTE_OF_YOURS, "%s with %s: %sbeams and torch.compile hold other temporaries", i->q.choice.drawn ? "a token is drawn" : "greedy search",
             caches[i->q.cache], i->q.choice.drawn ? "" : "sampling (do_sample), ");
+    warn_of_hybrid_cache(i);
     for (uint32_t k = 0; k < i->answer.n; k++) {
         part |= i->answer.candidates[k].modelled && !i->answer.candidates[k].spread && !i->answer.candidates[k].memory.replayed_in_full;
         if (i->answer.candidates[k].spread && i->answer.candidates[k].modelled)

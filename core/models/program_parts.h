@@ -55,8 +55,8 @@ struct calls_book *program_book(const struct model *m, uint64_t *ret_identity);
  * is asked for. False: nothing happened, and it has to be declared in memory of its own. */
 struct making_of {
     const struct frozen *(*frozen)(struct model *m);
-    struct program *(*begin)(struct model *m, const struct frozen *frozen, struct arena *apart); /* in the tree's arena, its tables in `apart`; NULL: the tree says why */
-    void (*make)(struct model *m);                                                               /* of m->parts, which has begun */
+    struct program *(*begin)(struct model *m, const struct frozen *frozen, struct arena *apart); /* its tables in `apart`; NULL: the tree says why */
+    void (*make)(struct model *m); /* of m->parts, which has begun */
 };
 bool program_stands(struct model *m, const struct making_of *how);
 

@@ -18,8 +18,8 @@ struct stand_key {
     uint32_t layers;
 };
 
-/* A program that has begun and has made nothing yet, and what is remembered of it (freeze.h). Models are made of it one after the other: runs rarely write there, and
- * where one does all of them are gone. */
+/* A program that has begun and has made nothing yet, and what is remembered of it (freeze.h). Models are made of it one after the other: runs rarely write
+ * there, and where one does all of them are gone. */
 struct begun {
     struct quirks q; /* what its modules were imported for */
     bool layers_wrapped;
@@ -323,7 +323,8 @@ static struct begun *begin(struct stands *all, struct region *r, const struct fr
     return b;
 }
 /* Of the region's beginning, which it then has one of, or of one of its own. */
-static bool begin_one(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, const struct making_of *how, struct stood *s, bool *ret_full)
+static bool begin_one(struct stands *all, const struct region *r, const struct frozen *frozen, struct model *m, const struct making_of *how, struct stood *s,
+                      bool *ret_full)
 {
     struct tree *t = &m->tree;
 
@@ -356,7 +357,8 @@ static void end_making(struct region *r, struct stood *s)
 }
 
 /* Declared where it will stand; NULL: it finds no room there, or cannot be. */
-static struct stood *make_there(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, const struct making_of *how, bool *ret_full)
+static struct stood *make_there(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, const struct making_of *how,
+                                bool *ret_full)
 {
     struct tree *t = &m->tree;
     struct arena *arena = t->arena;

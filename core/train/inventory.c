@@ -1,6 +1,7 @@
 #include "train/inventory.h"
 
 #include "train/trainer.h"
+#include "tuning/lora.h"
 
 #include <string.h>
 
@@ -81,6 +82,23 @@ static void list_module(struct listing *l, const struct module *m)
         list_module(l, c);
 }
 
+/* peft's _set_trainable() passes such names over. */
+static uint64_t saved_nowhere(const struct tree *t, const struct lora *l)
+{
+    char buf[256];
+    uint64_t nowhere = 0;
+
+    for (uint32_t k = 0; k < l->n_saved && k < 64; k++) {
+        const struct lora_options one = {.n_saved = 1, .saved_names = &l->saved[k]};
+        bool met = false;
+
+        for (uint32_t i = 1; i < t->n_modules && !met; i++)
+            met = lora_saves(&one, module_path(t, t->modules[i]->number, buf, sizeof buf));
+        nowhere |= (uint64_t)!met << k;
+    }
+    return nowhere;
+}
+
 enum err_code inventory_of(const struct arch *arch, const struct step *step, struct arena *arena, struct inventory *ret, struct err *err)
 {
     struct trainer *t = arena_new(arena, struct trainer);
@@ -112,6 +130,8 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
     if (l.experts)
         l.total.active_parameters += l.experts / arch->experts * arch->experts_used;
     l.total.adapted_modules = t->adapted_modules;
+    if (step->r.tuning != TUNING_FULL)
+        l.total.saved_nowhere = saved_nowhere(&t->model.tree, &step->r.lora);
     *ret = l.total;
     return ERR_OK;
 }

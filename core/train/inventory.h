@@ -38,6 +38,7 @@ struct inventory {
     uint64_t base_parameters;       /* without adapters */
     uint64_t active_parameters;     /* of these, what one token passes: experts count as far as they are taken */
     uint32_t adapted_modules;
+    uint64_t saved_nowhere; /* of modules_to_save, a bit each for the first 64: no module has such a name */
 };
 
 /* Walks the declaration for `step` (tuning, lora, dtype). Memory from `arena`. */

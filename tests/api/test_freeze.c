@@ -75,6 +75,17 @@ START_TEST(copies_of_tied_modules_part)
 }
 END_TEST
 
+/* peft says nothing of a name that no module has. */
+START_TEST(what_is_saved_nowhere_is_named)
+{
+    struct reply reply = asked(LORA(",\"modules_to_save\":[\"lm_head\",\"wte\"]"));
+
+    ck_assert_msg(strstr(reply.r.body, "no module of this model is called 'wte'") != NULL, "%s", reply.r.body);
+    ck_assert(!strstr(reply.r.body, "is called 'lm_head'"));
+    reply_done(reply);
+}
+END_TEST
+
 static const char *const packed[] = {"zero3", "fsdp2", "fsdp"};
 
 /* Over packed weights, too: head and embeddings (untied) are what they are without; a copy is trained beside each. */
@@ -199,4 +210,4 @@ START_TEST(what_is_lost_in_a_recomputation_raises)
 }
 END_TEST
 
-UNIT_TESTS("freeze", unit_rows(what_is_lost_in_a_recomputation_raises, again); unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_test(copies_of_tied_modules_part); unit_rows(copies_stand_beside_packed_weights, packed); unit_test(parts_are_said_three_ways); unit_test(a_share_is_the_first_parameters); unit_test(llama_factory_widens_what_it_trains); unit_rows(says_what_cannot_be, refused);)
+UNIT_TESTS("freeze", unit_rows(what_is_lost_in_a_recomputation_raises, again); unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_test(copies_of_tied_modules_part); unit_test(what_is_saved_nowhere_is_named); unit_rows(copies_stand_beside_packed_weights, packed); unit_test(parts_are_said_three_ways); unit_test(a_share_is_the_first_parameters); unit_test(llama_factory_widens_what_it_trains); unit_rows(says_what_cannot_be, refused);)

@@ -382,6 +382,30 @@ START_TEST(generates_without_a_cache)
 }
 END_TEST
 
+/* What an earlier release keeps otherwise, and is not played, is named. */
+START_TEST(a_hybrid_cache_is_named)
+{
+    static const struct {
+        const char *model, *release;
+        bool named;
+    } rows[] = {{"google/gemma-2-9b", "4.55.4", true}, {"google/gemma-2-9b", "4.57.6", false}, {"Qwen/Qwen3-0.6B", "4.55.4", false}};
+    char body[400];
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct reply reply;
+
+        (void)snprintf(body, sizeof body,
+                       "{\"model\":\"%s\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"stack\":{\"transformers\":\"%s\"},"
+                       "\"inference\":{\"weights\":\"bf16\",\"prompt_tokens\":50,\"new_tokens\":5}}",
+                       rows[i].model, rows[i].release);
+        reply = ask(body);
+        ck_assert_msg(reply.r.status == 200 && (strstr(reply.r.body, "keeps a HybridCache") != NULL) == rows[i].named, "%s %s: %s", rows[i].model,
+                      rows[i].release, reply.r.body);
+        reply_done(reply);
+    }
+}
+END_TEST
+
 /* A host without a GPU: PyTorch 2.15 on one counts 345,819,432 bytes at most for this model, prompt and answer (torch.profiler, profile_memory). */
 START_TEST(a_host_alone_generates_too)
 {
@@ -669,5 +693,5 @@ UNIT_TESTS("api/inference", unit_test(generates_without_a_cache); unit_rows(a_mi
     unit_rows(is_what_others_printed, published);
     unit_rows(octocoder_is_within_three_percent, octocoder);
     unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
-           unit_test(more_never_holds_less);
+           unit_test(more_never_holds_less); unit_test(a_hybrid_cache_is_named);
            unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
