@@ -37,7 +37,7 @@ static enum err_code check_targets(const struct estimate *e, const struct plan_c
 
 static void note_saved_nowhere(struct estimate *e, const struct lora *l)
 {
-    for (uint32_t k = 0; k < l->n_saved && k < 64; k++)
+    for (uint32_t k = 0; k < l->n_saved && k < SAVED_TOLD; k++)
         if (e->inventory.saved_nowhere >> k & 1)
             note(&e->warnings,
                  "/training/lora/modules_to_save: no module of this model is called '%.60s', which peft passes over without a word: nothing more is trained",

@@ -282,12 +282,6 @@ static bool say_quantised(struct program *p, const struct model *m, sv config)
     return put(p->s, config, "_is_quantized", sv_bool(true)) && put(p->s, config, "dtype", dtype) && put(p->s, config, "_pre_quantization_dtype", dtype);
 }
 
-/* Ours look at it, and at the device, as they run; others may as they are made. */
-bool program_is_told_later(const struct model *m)
-{
-    return !m->source->installed && !m->source->files;
-}
-
 static bool switch_on(struct program *p, struct model *m, sv config)
 {
     struct script *s = p->s;
@@ -305,7 +299,7 @@ static bool switch_on(struct program *p, struct model *m, sv config)
         ok = sv_ok(text) && put(s, config, "_experts_packed", text);
         sv_drop(s, text);
     }
-    return ok && (!m->quantised || program_is_told_later(m) || say_quantised(p, m, config));
+    return ok && (!m->quantised || !program_is_of_files(m->source) || say_quantised(p, m, config)); /* ours are told when they stand: tell() */
 }
 
 /* Whether a module is one of the layers that every_n_layers counts, of which the first of each n is checkpointed. */
@@ -696,7 +690,7 @@ static struct program *begin(struct model *m, const struct frozen *frozen, struc
     struct program *p;
     void *root;
 
-    if (!m->q->family_is_written && !m->source->files && !m->source->installed) {
+    if (!m->q->family_is_written && !program_is_of_files(m->source)) {
         (void)err_set(&t->error, ERR_FIELD_CONFLICT, "/stack/transformers", "%.40s as this release of transformers has it is not written here",
                       m->arch->model_type);
         return NULL;
@@ -749,7 +743,7 @@ static void tell(struct model *m)
         return;
     p->n.capability = m->capability;
     p->n.embeddings_require_grad = m->embeddings_require_grad;
-    ok = !m->quantised || !program_is_told_later(m) || say_quantised(p, m, p->config);
+    ok = !m->quantised || program_is_of_files(m->source) || say_quantised(p, m, p->config);
     if ((!ok || (m->checkpointing && !checkpoint_all(p, m))) && !m->tree.error.code)
         (void)script_error(p->s, &m->tree.error);
 }

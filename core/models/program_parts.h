@@ -16,9 +16,6 @@ struct program {
 /* The classes, the config, the model in m's tree. false: the script or the tree says why. */
 bool program_make(struct program *p, struct model *m, const struct program_source *from);
 
-/* That its weights are packed, and on which device, once it stands: it is the same model without. */
-bool program_is_told_later(const struct model *m);
-
 /* The model stands on the run's device; its layers' forwards may be ones that were heard before. */
 void program_on_device(struct program *p, const struct model *m, struct run *r);
 

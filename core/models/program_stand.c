@@ -32,7 +32,7 @@ struct begun {
     bool is_stirred;
 };
 
-/* One model, where it stands whenever it is asked for. `whole`: with a beginning of its own, which is copied, too. */
+/* One model, where it stands whenever it is asked for; where it has a beginning of its own, that is copied, too. */
 struct stood {
     struct stood *next;
     struct stand_key key;
@@ -112,7 +112,7 @@ static void key_of(const struct model *m, struct stand_key *ret)
 /* One model, whether its layers are checkpointed or its weights packed or not: it is told when it stands. */
 static void without_what_is_told(const struct model *m, struct stand_key *k)
 {
-    if (program_is_told_later(m)) {
+    if (!program_is_of_files(m->source)) { /* ours look at these, and at the device, as they run; others may as they are made */
         k->m.quantised = false;
         k->m.capability = 0;
     }

@@ -192,7 +192,7 @@ void alloc_release(struct torch_alloc *t, struct pool *p)
             unmap_stream(t, p, p->first[stream]);
         return;
     }
-    for (uint32_t number = s->n_narrow ? narrow_from(s, 1) : 0; number; number = narrow_from(s, number + 1))
+    for (uint32_t number = narrow_from(s, 1); number; number = narrow_from(s, number + 1))
         release_shelf(t, p, number);
     for (uint32_t i = shelves_from(s, 0); i < s->n; i = shelves_from(s, i + 1))
         release_shelf(t, p, s->number[i]);

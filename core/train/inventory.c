@@ -88,7 +88,7 @@ static uint64_t saved_nowhere(const struct tree *t, const struct lora *l)
     char buf[256];
     uint64_t nowhere = 0;
 
-    for (uint32_t k = 0; k < l->n_saved && k < 64; k++) {
+    for (uint32_t k = 0; k < l->n_saved && k < SAVED_TOLD; k++) {
         const struct lora_options one = {.n_saved = 1, .saved_names = &l->saved[k]};
         bool met = false;
 

@@ -30,6 +30,8 @@ struct tensor_info {
     const char *dtype;   /* "bf16", "fp32", "fp16", "bool", "int64" */
 };
 
+enum { SAVED_TOLD = 64 }; /* names of modules_to_save that are looked for */
+
 struct inventory {
     uint32_t n;                     /* all rows, tied ones and buffers included */
     const struct tensor_info *rows; /* in the model's own order */
@@ -38,7 +40,7 @@ struct inventory {
     uint64_t base_parameters;       /* without adapters */
     uint64_t active_parameters;     /* of these, what one token passes: experts count as far as they are taken */
     uint32_t adapted_modules;
-    uint64_t saved_nowhere; /* of modules_to_save, a bit each for the first 64: no module has such a name */
+    uint64_t saved_nowhere; /* of modules_to_save, a bit each for the first SAVED_TOLD: no module has such a name */
 };
 
 /* Walks the declaration for `step` (tuning, lora, dtype). Memory from `arena`. */
