@@ -113,12 +113,11 @@ static enum err_code read_stage(struct theirs *t, const struct their_key *key, c
     const char *loss = json_str(json_get(t->arguments, "pref_loss"));
     enum err_code rc;
 
-    if (s && word_among("rm|ppo", s, strlen(s), true)) {
-        theirs_gap(&t->d, !strcmp(s, "rm") ? "LLaMA-Factory's own trainer of reward models (training.stage reward has the figures of trl's)"
-                                           : "LLaMA-Factory's own trainer of policies");
+    if (s && word_among("ppo", s, strlen(s), true)) {
+        theirs_gap(&t->d, "LLaMA-Factory's own trainer of policies");
         return ERR_OK;
     }
-    if (!s || !word_among("dpo|kto", s, strlen(s), true))
+    if (!s || !word_among("dpo|kto|rm", s, strlen(s), true))
         return theirs_say(t, key->member, v);
     if (loss && !strcmp(s, "dpo") && !word_among("sigmoid|orpo|simpo", loss, strlen(loss), true)) {
         theirs_gap(&t->d, "a pref_loss other than sigmoid, orpo and simpo");

@@ -40,7 +40,8 @@ struct task {
     uint32_t tokens;     /* of a row, where nobody says: max_length of the trainer's config */
     enum refers refers;  /* the model that it compares with */
     const char *classes; /* what models/library/modeling_heads.py class_of() makes the model's class by; "": it is the causal one */
-    const char *saved;   /* children of the model that peft trains in full beside adapters of its task_type: peft_model.py classifier_module_names */
+    const char *saved;   /* children of the model that peft trains in full beside adapters of its task_type: peft_model.py classifier_module_names;
+                          * with a =, what stands beside peft's model and is trained itself */
     const char *more;    /* names of int64 tensors of [rows, tokens]; with a ?, of a truth value a row; with a #, of a whole number a row;
                           * with a %, where the tokenizer hands out token_type_ids */
     const char *kept;    /* names of fp32 numbers a sample, where the reference's are precomputed; "": none */

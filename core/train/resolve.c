@@ -177,6 +177,10 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "the reference model of %s's %s under %s is not modelled yet: single, ddp, or adapters",
                        task->by == TRAINER_AXOLOTL ? "axolotl" : "LLaMA-Factory", task->stage, method_rows[r->method].name);
+    if (r->stage == TASK_LF_REWARD && r->method != METHOD_SINGLE && !(r->method == METHOD_DDP && r->tuning != TUNING_FULL))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
+                       "LLaMA-Factory's value head, in fp32 beside a model whose own head gets no gradient, under %s %s is not modelled yet: single, or adapters under ddp",
+                       method_rows[r->method].name, r->tuning == TUNING_FULL ? "in full" : "with adapters");
     if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2 || r->method == METHOD_PP)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet: single, ddp, zero1 to zero3, fsdp or fsdp2",
                        task->stage, method_rows[r->method].name);
@@ -468,7 +472,7 @@ static enum err_code resolve_colossal(struct recipe *r, struct err *err)
  */
 static bool finds_unused(const struct recipe *r)
 {
-    if (r->framework != FRAMEWORK_TRANSFORMERS)
+    if (r->framework != FRAMEWORK_TRANSFORMERS || r->stage == TASK_LF_REWARD) /* LLaMA-Factory's hparams/parser.py, with adapters */
         return false;
     return r->gradient_checkpointing != TRI_TRUE || (r->tuning != TUNING_FULL && r->checkpoint_reentrant == TRI_FALSE);
 }

@@ -184,6 +184,13 @@ static void save_all(void *context, struct module *m, struct param *p)
     p->requires_grad = true;
 }
 
+static void train_all(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    p->requires_grad = true;
+}
+
 static void save_heads(struct model *m)
 {
     char name[32];
@@ -194,8 +201,8 @@ static void save_heads(struct model *m)
     }
     for (struct module *k = m->tree.root->first; k; k = k->next)
         for (int i = 0; task_name(m->task->saved, i, name, sizeof name); i++)
-            if (!strcmp(k->name, name))
-                params_visit(k, save_all, m);
+            if (!strcmp(k->name, name + (name[0] == '=')))
+                params_visit(k, name[0] == '=' ? train_all : save_all, m);
 }
 
 /* fully_shard is handed in fp32 what is trained, and the rest as it was loaded. */
@@ -215,13 +222,6 @@ static void train_wide(void *context, struct module *m, struct param *p)
     (void)m;
     if (p->requires_grad && dtype_is_float(p->dtype))
         p->dtype = DTYPE_FP32;
-}
-
-static void train_all(void *context, struct module *m, struct param *p)
-{
-    (void)context;
-    (void)m;
-    p->requires_grad = true;
 }
 
 /* What stands in the place of the model's loss and kernels; false: it is not modelled under this method. */

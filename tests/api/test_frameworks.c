@@ -207,6 +207,8 @@ static const struct {
     {FILE_OF("llama-factory", "bf16: true\\n"), "training/precision", "bf16-autocast"},
     {FILE_OF("llama-factory", "bf16: true\\n"), "training/tuning", "lora"},
     /* parts of a model; opt-125m has twelve layers */
+    {FILE_OF("llama-factory", "stage: rm\\n"), "training/stage", "reward"},
+    {FILE_OF("llama-factory", "stage: rm\\n"), "training/trainer", "llama-factory"},
     {FILE_OF("llama-factory", "finetuning_type: freeze\\n"), "training/trainable", ".*\\.(?:10|11)\\.(?:).*"},
     {FILE_OF("llama-factory", "finetuning_type: freeze\\nbf16: true\\n"), "training/precision", "bf16-autocast"},
     {FILE_OF("llama-factory", "finetuning_type: freeze\\nfreeze_trainable_layers: -1\\nfreeze_trainable_modules: fc1,fc2\\nfreeze_extra_modules: [embed_tokens]\\n"),

@@ -16,6 +16,10 @@ class HeadOutput(ModelOutput):
 
 def class_of(model, stage, architecture):
     """The class that a stage trains; of an encoder without one that which config.json names, else the masked language model."""
+    if stage == "value":
+        from transformers.llama_factory.value_head import valued
+
+        return valued(model)
     if not hasattr(model, "heads"):
         from transformers.modeling_scores import scored
 

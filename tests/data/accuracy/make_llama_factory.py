@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes llama_factory.jsonl of this folder: preference training by LLaMA-Factory's own trainers (CustomDPOTrainer, CustomKTOTrainer) on the oracle's loop.
+"""Makes llama_factory.jsonl of this folder: preferences and rewards by LLaMA-Factory's own trainers (CustomDPOTrainer, CustomKTOTrainer,
+PairwiseTrainer) on the oracle's loop.
 
     make_llama_factory.py ORACLE CONFIGS PYTHON PACKAGES [--only TEXT]
 
@@ -36,6 +37,13 @@ CASES = [
     ("kto-lora", QWEN3, 4, 2, 512, dict(stage="kto", precision="bf16-autocast", **LORA)),
     ("kto-lora-one", TINY, 0, 1, 512, dict(stage="kto", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
     ("kto-full", QWEN2, 4, 4, 256, dict(stage="kto", precision="bf16-mixed")),
+    ("rm-lora", QWEN3, 4, 1, 512, dict(stage="reward", precision="bf16-autocast", **LORA)),
+    ("rm-lora-ckpt", TINY, 0, 2, 512, dict(stage="reward", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
+    ("rm-lora-pure", QWEN2, 4, 2, 384, dict(stage="reward", precision="bf16", **LORA)),
+    ("rm-softcap", GEMMA, 3, 1, 384, dict(stage="reward", precision="bf16-autocast", **LORA)),
+    ("rm-full", QWEN3, 4, 1, 512, dict(stage="reward", precision="bf16-mixed")),
+    ("rm-full-ckpt", TINY, 4, 2, 768, dict(stage="reward", precision="bf16-mixed", gradient_checkpointing=True)),
+    ("rm-full-gpt2", GPT2, 0, 2, 512, dict(stage="reward", precision="bf16-mixed")),
 ]
 
 
@@ -90,6 +98,31 @@ class Pairs:
     @staticmethod
     def loss(trainer, compute, model, batch):
         return compute(trainer, model, batch, False)
+
+
+class Values:
+    """The model stands beside its value head before the optimizer is made."""
+
+    names = Pairs.names
+    batch = Pairs.batch
+
+    @staticmethod
+    def prepare(run, stage):
+        from llamafactory.train.rm.trainer import PairwiseTrainer
+        return None, PairwiseTrainer.compute_loss
+
+    @staticmethod
+    def loss(trainer, compute, model, batch):
+        return compute(trainer, model, batch)
+
+    @staticmethod
+    def build(config, o):
+        from trl import AutoModelForCausalLMWithValueHead
+        model, attention = Values.real(config, o)
+        made = AutoModelForCausalLMWithValueHead.from_pretrained(model).to("cuda").train()
+        for name in ("get_input_embeddings", "get_output_embeddings"):  # model/patcher.py patch_valuehead_model
+            setattr(made, name, getattr(model, name))
+        return made, attention
 
 
 class Kto:
@@ -153,7 +186,7 @@ def patch_verdicts(torch):
 def trace(oracle, packages):
     """Within the oracle's environment: the request in STAGE_REQUEST, its figures on standard output."""
     os.environ["DISABLE_VERSION_CHECK"] = "1"
-    make_stages.STAGES = {"dpo": Pairs, "orpo": Pairs, "simpo": Pairs, "kto": Kto}
+    make_stages.STAGES = {"dpo": Pairs, "orpo": Pairs, "simpo": Pairs, "kto": Kto, "reward": Values}
     make_stages.patch, make_stages.__file__ = patch, __file__
     make_stages.trace(oracle, packages)
 
@@ -178,6 +211,8 @@ def patch(stage):
         run.takes_count = False
 
     step.wrap_precision, step.Run.__init__ = before_precision, begin
+    if kind is Values:
+        Values.real, step.build = step.build, Values.build
     step.Run.compute_loss = lambda run, batch, items=None: kind.loss(*run.stage, run.model, dict(batch))
     step.Run.count_items = lambda run, batches: None
     step.make_batch = lambda config, o: kind.batch(o, stage)
