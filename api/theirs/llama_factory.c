@@ -127,6 +127,27 @@ static enum err_code read_stage(struct theirs *t, const struct their_key *key, c
     return rc ? rc : theirs_say_word(t, "training.trainer", "llama-factory");
 }
 
+/* data/collator.py SFTDataCollatorWith4DAttentionMask: under flash attention one row without a mask, whose positions start anew; else a mask of four dimensions. */
+static enum err_code read_neat_packing(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *attention = json_str(json_get(t->arguments, "flash_attn"));
+    double rows = 0;
+    bool on = false;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    if (rc || !on)
+        return rc;
+    if (!attention || strcmp(attention, "fa2") != 0) {
+        theirs_gap(&t->d, "rows of several sequences whose mask has four dimensions (with flash_attn: fa2 they have none, and figures)");
+        return ERR_OK;
+    }
+    if (!json_number(json_get(t->arguments, "per_device_train_batch_size"), &rows) || rows != 1) {
+        theirs_gap(&t->d, "neat_packing under fa2 of several rows, which LLaMA-Factory refuses (\"bsz should be 1 for neat packing\")");
+        return ERR_OK;
+    }
+    return theirs_say_text(t, key->member, "true");
+}
+
 /* LLaMA-Factory 0.9.5 train/fp8_utils.py create_fp8_kwargs: torchao by rows; axolotl 0.19.0 utils/schemas/fp8.py: as fp8_config says. */
 static enum err_code read_fp8(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -157,7 +178,7 @@ const struct their_key llama_factory_keys[] = {
     FLAG("pure_bf16", "training.precision=\"bf16\""),
     FLAG("disable_gradient_checkpointing", "training.gradient_checkpointing=false"),
     SAY("use_reentrant_gc", "training.checkpoint_reentrant"),
-    MOVES("neat_packing", "rows of several sequences whose mask counts them"),
+    BY(read_neat_packing, "neat_packing", "training.packing"),
     MOVES("use_galore|use_apollo|use_badam|use_adam_mini|use_muon", "an optimizer of LLaMA-Factory's own"),
     MOVES("use_llama_pro", "training blocks that are added"),
     MOVES("use_unsloth|use_unsloth_gc|use_v1_kernels|use_kt|use_mca|use_hyper_parallel",
