@@ -1,8 +1,8 @@
 /*
- * What open-instruct's finetune.py takes, as a YAML file or as the command. Its loop over accelerate is read as the Trainer's: it drops the
- * model's outputs before backward and has two groups of parameters.
+ * What open-instruct's finetune.py and dpo_tune_cache.py take, as a YAML file or as the command. Their loop over accelerate is read as the
+ * Trainer's: it drops the model's outputs before backward and has two groups of parameters.
  *
- * Source    allenai/open-instruct e6c3044a open_instruct/finetune.py FlatArguments, dataset_transformation.py TokenizerConfig (tests/data/members)
+ * Source    allenai/open-instruct e6c3044a open_instruct/finetune.py FlatArguments, dpo_utils.py DPOExperimentConfig, dataset_transformation.py TokenizerConfig (tests/data/members)
  *           and the keys that its configs/train_configs still have.
  */
 #include "api/theirs/theirs.h"
@@ -60,6 +60,99 @@ static enum err_code read_8bit(struct theirs *t, const struct their_key *key, co
     return theirs_flag_only(t, v, &on);
 }
 
+/* dpo_tune_cache.py: bitsandbytes' AdamW in paged memory. */
+static enum err_code read_paged(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false, small = false;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    (void)theirs_flag(json_get(t->doc, "use_8bit_optimizer"), &small);
+    return rc || !on ? rc : theirs_say_word(t, key->member, small ? "paged_adamw_8bit" : "paged_adamw_32bit");
+}
+
+/* dpo_utils.py DPOLossType; dpo_norm divides what dpo sums. */
+static enum err_code read_loss(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (!s || !word_among("dpo|dpo_norm|simpo", s, strlen(s), false)) {
+        theirs_gap(&t->d, "a loss other than dpo, dpo_norm and simpo");
+        return ERR_OK;
+    }
+    return theirs_say_word(t, key->member, strcmp(s, "simpo") != 0 ? "dpo" : s);
+}
+
+/* Two forwards, one after the other. */
+static enum err_code read_together(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = true;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    (void)key;
+    if (!rc && !on)
+        theirs_gap(&t->d, "chosen and rejected rows in forwards of their own");
+    return rc;
+}
+
+/* OLMo-core's names; model_utils.py olmo_core_attn_to_hf(). */
+static enum err_code read_backend(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && word_among("flash_2|flash_3|torch", s, strlen(s), false))
+        return theirs_say_word(t, key->member, !strcmp(s, "torch") ? "sdpa" : !strcmp(s, "flash_2") ? "flash_attention_2" : "flash_attention_3");
+    return s ? theirs_read_attention(t, key, v) : ERR_OK;
+}
+
+/* Budgets below 1 checkpoint the whole layer. */
+static enum err_code read_budget(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    double budget;
+
+    return json_number(v, &budget) ? theirs_say_text(t, key->member, budget < 1 ? "true" : "false") : ERR_OK;
+}
+
+/* dpo_tune_cache.py build_deepspeed_config(); zero_hpz_partition_size has a row of its own. */
+static enum err_code read_zero(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    static const char *const files[] = {
+        "{\"zero_optimization\":{\"stage\":0,\"overlap_comm\":true,\"contiguous_gradients\":true,\"reduce_bucket_size\":\"auto\"}}",
+        "{\"zero_optimization\":{\"stage\":1,\"overlap_comm\":true,\"contiguous_gradients\":true,\"reduce_bucket_size\":\"auto\"}}",
+        "{\"zero_optimization\":{\"stage\":2,\"overlap_comm\":true,\"contiguous_gradients\":true,\"reduce_bucket_size\":\"auto\"}}",
+        "{\"zero_optimization\":{\"stage\":3,\"overlap_comm\":true,\"contiguous_gradients\":true,\"reduce_bucket_size\":\"auto\",\"sub_group_size\":1e9,"
+        "\"stage3_prefetch_bucket_size\":\"auto\",\"stage3_param_persistence_threshold\":\"auto\",\"stage3_max_live_parameters\":1e9,"
+        "\"stage3_max_reuse_distance\":1e9}}"};
+    uint64_t stage;
+
+    (void)key;
+    if (!json_uint64(v, &stage) || stage >= sizeof files / sizeof *files)
+        return decode_fail(&t->d, ERR_FIELD_VALUE, "0, 1, 2 or 3");
+    t->e->deepspeed = true;
+    return theirs_walk_text(t, files[stage], deepspeed_keys);
+}
+
+static bool trains_preferences(const struct theirs *t)
+{
+    static const char *const names[] = {"loss_type", "dpo_loss_type", "beta", "dpo_beta", "gamma_beta_ratio", "dpo_gamma_beta_ratio", "dpo_label_smoothing",
+                                        "dpo_use_paged_optimizer", "concatenated_forward", "num_epochs", "cache_logprobs_only"};
+    const char *run = json_str(json_get(json_get(t->arguments, "launcher"), "run"));
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (json_get(t->arguments, names[i]))
+            return true;
+    return run && strstr(run, "dpo_tune_cache");
+}
+
+enum err_code open_instruct_settle(struct theirs *t)
+{
+    enum err_code rc = ERR_OK;
+
+    if (!trains_preferences(t) && !theirs_has_stage(t))
+        return ERR_OK;
+    rc = theirs_leave_out(t, "training.stage", "\"dpo\"", "loss_type");
+    return rc ? rc : theirs_leave_out(t, "training.trainer", "\"open-instruct\"", "loss_type");
+}
+
 const struct their_key open_instruct_keys[] = {
     OBJECT("launcher", launcher_keys),
     SAY("max_seq_length", "training.seq_len"),
@@ -81,9 +174,14 @@ const struct their_key open_instruct_keys[] = {
     MOVES("load_balancing_loss", "the auxiliary loss of experts"),
     MOVES_BUT("1", "sequence_parallel_size", "Ulysses sequence parallelism"),
     MOVES("additional_model_arguments", "a config of the model's that is changed (the request's config says it)"),
-    MOVES(
-        "beta|dpo_beta|dpo_loss_type|dpo_use_paged_optimizer|dpo_label_smoothing|dpo_gamma_beta_ratio|concatenated_forward|loss_type|num_epochs",
-        "open-instruct's own preference trainer (training.stage is trl 1.16's)"),
+    BY(read_loss, "loss_type|dpo_loss_type", "training.stage"),
+    BY(read_paged, "dpo_use_paged_optimizer", "training.optimizer"),
+    BY(read_backend, "attn_implementation", "training.attention"),
+    BY(read_together, "concatenated_forward", NULL),
+    BY(read_budget, "activation_memory_budget", "training.gradient_checkpointing"),
+    BY(read_zero, "zero_stage", NULL),
+    KNOWN("beta|dpo_beta|dpo_label_smoothing|label_smoothing|dpo_gamma_beta_ratio|gamma_beta_ratio|num_epochs|cache_logprobs_only|profiling|mixer_list|"
+          "mixer_list_splits|transform_fn|target_columns|send_slack_alerts|eval_workspace|eval_priority|oe_eval_gpu_multiplier"),
     BY(read_8bit, "use_8bit_optimizer", NULL),
     KNOWN(
         "exp_name|do_not_randomize_output_dir|model_name_or_path|config_name|low_cpu_mem_usage|dataset_name|dataset_mixer|dataset_mixer_list|"

@@ -220,10 +220,10 @@ static const struct {
     {TOOL_TRL, "grpo|run_grpo|rloo", "grpo"},
     {TOOL_TRL, "ppo|ppo_tldr", "ppo"},
     {TOOL_MS_SWIFT, "infer|export|deploy|eval|app|sample|rollout|web-ui|merge-lora", ""},
-    {TOOL_OPEN_INSTRUCT, "finetune", "sft"},
+    {TOOL_OPEN_INSTRUCT, "finetune|dpo_tune_cache", "sft"}, /* of the latter open_instruct_settle() says which */
     {TOOL_OPEN_INSTRUCT, "grpo|grpo_fast|grpo_vllm_thread_ray_gtrl|online_dpo|online_dpo_vllm_thread", "grpo"},
     {TOOL_OPEN_INSTRUCT, "ppo|ppo_fast|ppo_vllm_thread|ppo_vllm_thread_ray_gtrl", "ppo"},
-    {TOOL_OPEN_INSTRUCT, "dpo|dpo_tune|dpo_tune_cache|reward_modeling|rejection_sampling", NULL},
+    {TOOL_OPEN_INSTRUCT, "dpo|dpo_tune|reward_modeling|rejection_sampling", NULL},
 };
 
 enum err_code theirs_read_run(struct theirs *t, const struct their_key *key, const struct json *v)
@@ -239,7 +239,7 @@ enum err_code theirs_read_run(struct theirs *t, const struct their_key *key, con
         if (!theirs_tool_is(t, runs[i].tool) || !word_among(runs[i].names, s, n, false))
             continue;
         if (!runs[i].stage)
-            theirs_gap(&t->d, "another trainer than finetune.py");
+            theirs_gap(&t->d, "another trainer than finetune.py and dpo_tune_cache.py");
         else if (!*runs[i].stage)
             return decode_fail(&t->d, ERR_FIELD_VALUE, "trains nothing: send the command of sft, pt or rlhf");
         else if (strcmp(runs[i].stage, "sft") != 0)

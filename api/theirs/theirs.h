@@ -154,6 +154,7 @@ MUST_CHECK enum err_code theirs_tool_defaults(struct theirs *t);
 void theirs_tool_loads(struct theirs *t);
 /* What depends on the method, of one tool. */
 MUST_CHECK enum err_code ms_swift_settle(struct theirs *t);
+MUST_CHECK enum err_code open_instruct_settle(struct theirs *t);
 /* A default of training_arguments or of framework_config, where the request leaves it out. */
 MUST_CHECK enum err_code theirs_leave_out(struct theirs *t, const char *member, const char *json, const char *name);
 

@@ -72,7 +72,8 @@ static const struct tool_file files[TOOLS] = {
     [TOOL_OPEN_INSTRUCT] = {.source = "open-instruct e6c3044a finetune.py",
                             .amp = AMP_NO,
                             .keys = open_instruct_keys,
-                            .defaults = open_instruct_defaults},
+                            .defaults = open_instruct_defaults,
+                            .settle = open_instruct_settle},
     [TOOL_OUMI] = {.source = "oumi 0.9", .amp = AMP_NO, .keys = oumi_keys, .defaults = oumi_defaults},
 };
 

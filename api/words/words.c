@@ -277,6 +277,7 @@ const struct word trainer_words[] = {
     {"trl", TRAINER_TRL, NULL, "trl's trainer of the stage, sentence-transformers' or the Trainer, as the stage says."},
     {"axolotl", TRAINER_AXOLOTL, NULL, "axolotl's trainers of dpo, orpo, simpo and kto, over the trl that it pins."},
     {"llama-factory", TRAINER_LLAMA_FACTORY, "llamafactory|llama_factory", "LLaMA-Factory's own trainer of dpo, orpo, simpo, kto and reward."},
+    {"open-instruct", TRAINER_OPEN_INSTRUCT, "open_instruct", "open-instruct's dpo_tune_cache.py: dpo and simpo."},
     {0},
 };
 

@@ -164,7 +164,10 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
         return resolve_head(r, task, c->err);
     if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s is modelled as %s has it, beside transformers 5", task->stage,
-                       task->by == TRAINER_LLAMA_FACTORY ? "LLaMA-Factory 0.9.5" : task->by == TRAINER_AXOLOTL ? "axolotl 0.19" : "trl 1.16");
+                       task->by == TRAINER_LLAMA_FACTORY   ? "LLaMA-Factory 0.9.5"
+                       : task->by == TRAINER_AXOLOTL       ? "axolotl 0.19"
+                       : task->by == TRAINER_OPEN_INSTRUCT ? "open-instruct e6c3044a"
+                                                           : "trl 1.16");
     if (r->framework != FRAMEWORK_TRANSFORMERS && r->stage != TASK_EMBEDDING)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/framework", "%s is a Trainer's: stack.framework transformers", task->stage);
     if (r->loss != LOSS_HF || (r->liger_kernels & (1u << LIGER_FUSED_LINEAR | 1u << LIGER_CROSS_ENTROPY)))

@@ -238,6 +238,11 @@ static const struct {
     {FILE_OF("ms-swift", "swift sft --padding_free true"), "training/packing", "true"},
     {FILE_OF("oumi", "training: {use_peft: true}\\n"), "stack/peft", "0.19"},
     {FILE_OF("open-instruct", "python open_instruct/finetune.py --use_lora true"), "stack/transformers", "5.4"},
+    {FILE_OF("open-instruct", "loss_type: dpo_norm\\nbeta: 5\\n"), "training/stage", "dpo"},
+    {FILE_OF("open-instruct", "python open_instruct/dpo_tune_cache.py --max_seq_length 512"), "training/trainer", "open-instruct"},
+    {FILE_OF("open-instruct", "loss_type: dpo\\nattn_implementation: flash_2\\n"), "training/attention", "flash_attention_2"},
+    {FILE_OF("open-instruct", "dpo_loss_type: simpo\\nnum_epochs: 1\\n"), "training/stage", "simpo"},
+    {FILE_OF("open-instruct", "loss_type: dpo\\nzero_stage: 3\\n"), "training/buckets/max_live_elems", "1000000000"},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.11\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/torch", "2.11"},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.11\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/peft", "0.20"},
     {"{" OPT "," GPU ",\"stack\":{\"transformers\":\"4.57\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/peft", "0.17"},
@@ -289,7 +294,7 @@ static const struct {
     {FILE_OF("trl", "router_aux_loss_coef: 0.0\\n"), "/framework_config/text/router_aux_loss_coef"},
     {FILE_OF("trl", "trl dpo --loss_type ipo"), "/framework_config/text/loss_type"},
     {FILE_OF("trl", "trl dpo --use_weighting"), "/framework_config/text/use_weighting"},
-    {FILE_OF("open-instruct", "python open_instruct/dpo_tune_cache.py --max_seq_length 512"), "/framework_config/text/launcher/run"},
+    {FILE_OF("open-instruct", "python open_instruct/dpo.py --max_seq_length 512"), "/framework_config/text/launcher/run"},
     {FILE_OF("axolotl", "process_reward_model: true\\nnum_labels: 3\\n"), "/framework_config/text/num_labels"},
 };
 

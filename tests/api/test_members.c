@@ -323,7 +323,7 @@ static const struct {
     {ARGS("\"plugins\":[\"axolotl.integrations.spectrum.SpectrumPlugin\"]"), "/training_arguments/plugins"},
     {ARGS("\"rl\":\"ipo\""), "/training_arguments/rl"},
     {ARGS("\"rl\":\"ipo\""), "/training_arguments/rl"},
-    {ARGS("\"stage\":\"rm\""), "/training_arguments/stage"},
+    {ARGS("\"stage\":\"ppo\""), "/training_arguments/stage"},
     {ARGS("\"stage\":\"dpo\",\"pref_loss\":\"ipo\""), "/training_arguments/stage"},
     {ARGS("\"loss_type\":\"dft\""), "/training_arguments/loss_type"},
     {ARGS("\"beta\":0.1"), "/training_arguments/beta"},
