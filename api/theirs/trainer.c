@@ -84,11 +84,29 @@ enum err_code theirs_read_dtype(struct theirs *t, const struct their_key *key, c
     return decode_fail(&t->d, ERR_FIELD_VALUE, "auto, bfloat16, float16 and float32 are known");
 }
 
-/* Kernels of the hub ("kernels-community/flash-attn3"), and what only some tools have. */
+/* Kernels of the hub, built of the two packages' sources: what transformers itself takes where a package is not installed
+ * (5.23 modeling_flash_attention_utils.py FLASH_ATTN_KERNEL_FALLBACK; each is imported as that generation's interface). */
+static const char *package_of_kernel(const char *s)
+{
+    static const struct {
+        const char *names, *word;
+    } built[] = {{"kernels-community/flash-attn2|kernels-community/flash-attn", "flash_attention_2"},
+                 {"kernels-community/vllm-flash-attn3|kernels-community/flash-attn3", "flash_attention_3"}};
+    size_t n = strcspn(s, "@:"); /* a revision, a function */
+
+    for (size_t i = 0; i < sizeof built / sizeof *built; i++)
+        if (word_among(built[i].names, s, n, true))
+            return built[i].word;
+    return NULL;
+}
+
+/* Other kernels of the hub, and what only some tools have. */
 enum err_code theirs_read_attention(struct theirs *t, const struct their_key *key, const struct json *v)
 {
-    const char *s = json_str(v);
+    const char *s = json_str(v), *package = s ? package_of_kernel(s) : NULL;
 
+    if (package)
+        return theirs_say_word(t, key->member, package);
     if (s &&
         (strchr(s, '/') || strstr(s, "paged") || word_among("xformers|sage|s2|fp8|flash_attention_4|fa4|flash_mla", s, strlen(s), true))) {
         theirs_gap(&t->d, "an attention that is not torch's or flash-attn's");
