@@ -81,6 +81,31 @@ static enum err_code read_task(struct theirs *t, const struct their_key *key, co
     return ERR_OK;
 }
 
+/* rlhf_trainers: RewardTrainer's step is that of trl 1.16, DPOTrainer's its own; a loss other than sigmoid is loss_type. */
+static enum err_code read_rlhf(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    enum err_code rc;
+
+    if (is_among("rm", v))
+        return theirs_say_word(t, key->member, "reward");
+    if (!is_among("dpo", v)) {
+        theirs_gap(&t->d, "a trainer of ms-swift's own over trl's (training.stage is trl 1.16's)");
+        return ERR_OK;
+    }
+    rc = theirs_say_word(t, key->member, "dpo");
+    return rc ? rc : theirs_say_word(t, "training.trainer", "ms-swift");
+}
+
+static enum err_code read_ref_model(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *reference = json_str(v), *model = json_str(json_get(t->arguments, "model"));
+
+    (void)key;
+    if (reference && (!model || strcmp(reference, model) != 0))
+        theirs_gap(&t->d, "a reference other than the model as it was");
+    return ERR_OK;
+}
+
 /* --- config/NAME.json ------------------------------------------------------------------------------------------------------------ */
 
 static enum err_code read_deepspeed(struct theirs *t, const struct their_key *key, const struct json *v)
@@ -223,7 +248,10 @@ const struct their_key ms_swift_keys[] = {
     BY(read_deepspeed, "deepspeed", NULL),
     BY(read_fsdp, "fsdp", NULL),
     SAY("model_revision", "revision"),
-    MOVES("rlhf_type", "a trainer of ms-swift's own over trl's (training.stage is trl 1.16's)"),
+    BY(read_rlhf, "rlhf_type", "training.stage"),
+    BY(read_ref_model, "ref_model", NULL),
+    MOVES("ref_adapters|ref_adapter_name|reference_free", "a reference other than the model as it was"),
+    MOVES("rpo_alpha|ld_alpha|loss_weights|center_rewards_coefficient", "a loss beside the stage's own"),
     MOVES_BUT("peft", "tuner_backend", "another backend of adapters"),
     MOVES("use_swift_lora", "adapters of ms-swift's own"),
     SAY("lora_bias", "training.lora.bias"),
@@ -234,7 +262,8 @@ const struct their_key ms_swift_keys[] = {
     MOVES_BUT("true", "freeze_vit|freeze_aligner", "training an image tower or its projector"),
     MOVES("use_galore|lisa_activated_layers|optimizer", "an optimizer of ms-swift's own"),
     MOVES_BUT("1", "sequence_parallel_size", "ms-swift's sequence parallelism"),
-    MOVES("loss_type|enable_dft_loss|enable_channel_loss", "a loss of ms-swift's own"),
+    MOVES_BUT("sigmoid", "loss_type", "a loss of ms-swift's own"),
+    MOVES("enable_dft_loss|enable_channel_loss", "a loss of ms-swift's own"),
     MOVES_BUT("default|last_round|all", "loss_scale", "a loss of each token by itself"),
     MOVES("router_aux_loss_coef", "the auxiliary loss of experts"),
     MOVES("new_special_tokens", "a vocabulary that grows (config.vocab_size says it)"),
@@ -274,13 +303,13 @@ const struct their_key ms_swift_keys[] = {
           "swanlab_smtp_port|swanlab_email_language|swanlab_mode"),
     /* Of rlhf alone, which rlhf_type has left out. */
     KNOWN(
-        "ref_model|ref_adapters|ref_model_type|ref_model_revision|beta|label_smoothing|max_completion_length|rpo_alpha|ld_alpha|discopop_tau|"
-        "loss_weights|cpo_alpha|simpo_gamma|desirable_weight|undesirable_weight|center_rewards_coefficient|sft_alpha|lmbda|seq_kd|"
+        "ref_model_type|ref_model_revision|beta|label_smoothing|max_completion_length|discopop_tau|"
+        "cpo_alpha|simpo_gamma|desirable_weight|undesirable_weight|sft_alpha|lmbda|seq_kd|"
         "gkd_logits_topk|reward_model|reward_adapters|reward_model_type|reward_model_revision|reward_template|teacher_model|"
         "teacher_adapters|teacher_model_type|teacher_model_revision|teacher_deepspeed|teacher_model_server|offload_teacher_model|"
         "num_ppo_epochs|whiten_rewards|kl_coef|cliprange|vf_coef|cliprange_value|gamma|lam|num_mini_batches|"
         "local_rollout_forward_batch_size|num_sample_generations|response_length|missing_eos_penalty|num_generations|reward_funcs|"
-        "reward_weights|log_completions|num_iterations|ref_adapter_name|reference_free|min_p|use_vllm|async_generate|sleep_level|"
+        "reward_weights|log_completions|num_iterations|min_p|use_vllm|async_generate|sleep_level|"
         "move_model_batches|offload_optimizer|offload_model|wandb_log_unique_prompts|generation_batch_size|steps_per_generation|"
         "teacher_tag_key|epsilon|epsilon_high|delta|reward_model_plugin|sync_ref_model|ref_model_sync_steps|ref_model_mixup_alpha|"
         "multi_turn_scheduler|max_turns|completion_length_limit_scope|use_gym_env|gym_env|dynamic_sample|max_resample_times|overlong_filter|"

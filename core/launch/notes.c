@@ -44,6 +44,7 @@ static void say_model(struct jsonw *w, const struct launch *l)
             tasks[r->stage].by == TRAINER_TRL             ? "max_length"
             : tasks[r->stage].by == TRAINER_AXOLOTL       ? "sequence_len"
             : tasks[r->stage].by == TRAINER_OPEN_INSTRUCT ? "max_seq_length"
+            : tasks[r->stage].by == TRAINER_MS_SWIFT      ? "max_length"
                                                           : "cutoff_len", r->seq_len_tokens,
             r->reference == REFERENCE_PRECOMPUTED ? ", precompute_ref_log_probs=True" : "");
     if (r->packing)

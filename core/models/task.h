@@ -29,7 +29,7 @@ enum refers { REFERS_NOT, REFERS_POLICY, REFERS_TEACHER }; /* the model as it wa
 enum { TASK_MORE = 7 }; /* tensors of a batch beside ids and mask */
 
 /* Who computes the loss of a stage that several do. */
-enum trainer_of { TRAINER_TRL, TRAINER_LLAMA_FACTORY, TRAINER_AXOLOTL, TRAINER_OPEN_INSTRUCT };
+enum trainer_of { TRAINER_TRL, TRAINER_LLAMA_FACTORY, TRAINER_AXOLOTL, TRAINER_OPEN_INSTRUCT, TRAINER_MS_SWIFT };
 
 struct task {
     enum trainer_of by;

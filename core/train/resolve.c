@@ -125,6 +125,8 @@ static enum err_code resolve_reference(struct recipe *r, const struct task *task
         return err_set(err, ERR_FIELD_CONFLICT, at, "%s compares with a reference model: copy, adapter or precomputed", task->stage);
     if (r->reference == REFERENCE_ADAPTER && r->tuning == TUNING_FULL)
         return err_set(err, ERR_FIELD_CONFLICT, at, "without adapters there are none to leave out: copy or precomputed");
+    if (r->reference == REFERENCE_PRECOMPUTED && task->by == TRAINER_MS_SWIFT)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "numbers from before training in ms-swift are not modelled yet: copy or adapter");
     if (r->reference == REFERENCE_PRECOMPUTED && task->by == TRAINER_LLAMA_FACTORY)
         return err_set(err, ERR_FIELD_CONFLICT, at, "LLaMA-Factory's trainers compute the reference in each step: copy or adapter");
     if (r->reference == REFERENCE_COPY && r->quantization)
@@ -167,6 +169,7 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
                        task->by == TRAINER_LLAMA_FACTORY   ? "LLaMA-Factory 0.9.5"
                        : task->by == TRAINER_AXOLOTL       ? "axolotl 0.19"
                        : task->by == TRAINER_OPEN_INSTRUCT ? "open-instruct e6c3044a"
+                       : task->by == TRAINER_MS_SWIFT      ? "ms-swift 4.6.0"
                                                            : "trl 1.16");
     if (r->framework != FRAMEWORK_TRANSFORMERS && r->stage != TASK_EMBEDDING)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/framework", "%s is a Trainer's: stack.framework transformers", task->stage);
@@ -179,7 +182,7 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
     if (task->by != TRAINER_TRL && r->reference == REFERENCE_COPY && r->method != METHOD_SINGLE && r->method != METHOD_DDP)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "the reference model of %s's %s under %s is not modelled yet: single, ddp, or adapters",
-                       task->by == TRAINER_AXOLOTL ? "axolotl" : "LLaMA-Factory", task->stage, method_rows[r->method].name);
+                       task->by == TRAINER_AXOLOTL ? "axolotl" : task->by == TRAINER_MS_SWIFT ? "ms-swift" : "LLaMA-Factory", task->stage, method_rows[r->method].name);
     if (r->stage == TASK_LF_REWARD && r->method != METHOD_SINGLE && !(r->method == METHOD_DDP && r->tuning != TUNING_FULL))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "LLaMA-Factory's value head, in fp32 beside a model whose own head gets no gradient, under %s %s is not modelled yet: single, or adapters under ddp",

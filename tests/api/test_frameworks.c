@@ -238,6 +238,8 @@ static const struct {
     {FILE_OF("ms-swift", "swift sft --padding_free true"), "training/packing", "true"},
     {FILE_OF("oumi", "training: {use_peft: true}\\n"), "stack/peft", "0.19"},
     {FILE_OF("open-instruct", "python open_instruct/finetune.py --use_lora true"), "stack/transformers", "5.4"},
+    {FILE_OF("ms-swift", "swift rlhf --rlhf_type dpo --model Qwen/Qwen2-0.5B"), "training/trainer", "ms-swift"},
+    {FILE_OF("ms-swift", "swift rlhf --rlhf_type rm --model Qwen/Qwen2-0.5B"), "training/stage", "reward"},
     {FILE_OF("axolotl", "attn_implementation: kernels-community/vllm-flash-attn3@v1\\n"), "training/attention", "flash_attention_3"},
     {FILE_OF("open-instruct", "loss_type: dpo_norm\\nbeta: 5\\n"), "training/stage", "dpo"},
     {FILE_OF("open-instruct", "python open_instruct/dpo_tune_cache.py --max_seq_length 512"), "training/trainer", "open-instruct"},
