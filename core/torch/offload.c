@@ -1,22 +1,32 @@
 #include "torch/offload.h"
 
+#include "base/budget.h"
+#include "torch/alloc.h"
 #include "torch/autograd.h"
 #include "torch/hooks.h"
 
 #include <string.h>
 
 enum { STASH = 5, MIN_BYTES = 1024, BACK = 256 }; /* max_fwd_stash_size, min_offload_size; what a node and the one before it bring back */
+enum { BLOCKS = 1 << 16 };                        /* of the allocator that is followed */
+
+/* What a tensor is known by: where it lies, which may be where another lay that is gone, and its dtype. */
+struct key {
+    uint64_t place; /* 0: none */
+    uint8_t dtype;
+};
 
 /* tracker[id]: the tensor itself, or its shape and that it is on the host. */
 struct tracked {
     val v;           /* 0: unpacked, or never made */
-    uint32_t handed; /* the storage that, with `offset`, it is known by while that is tracked; 0: it is not */
-    int64_t offset;
+    struct key handed; /* what it is known by, while that is tracked */
     int64_t elems;   /* of the storage, where dimensions are broadcast; 0: as the shape says */
     bool moved, wants; /* wants: a gradient was wanted of it */
 };
 
 struct offloading {
+    struct torch_alloc *alloc; /* has seen the tape's first `seen` events; NULL: there is no room for it */
+    uint32_t seen;
     struct tracked *of;
     uint32_t n, max, oldest; /* stash: ids from oldest on that hold `stash` */
     struct {
@@ -38,13 +48,48 @@ struct offloading *offload_new(struct run *r, uint32_t saves)
         return NULL;
     *o = (struct offloading){.max = saves};
     o->of = run_room(r, sizeof *o->of, saves);
+    if (o->of && torch_alloc_new(r->arena, &(struct torch_alloc_options){.max_live = r->room_births, .max_blocks = BLOCKS}, &o->alloc, &(struct err){0}))
+        o->alloc = NULL;
     return o->of ? o : NULL;
+}
+
+static void follow(struct run *r, struct offloading *o)
+{
+    uint32_t grown = r->n_events - o->seen;
+
+    if (!o->alloc || budget_take(r->arena->budget, grown / EVENTS_REPLAYED, &r->error))
+        return;
+    for (; o->seen < r->n_events; o->seen++) {
+        uint32_t e = r->events[o->seen], block = e & EVENT_BLOCK;
+
+        if (e == EVENT_RELEASE)
+            torch_alloc_empty_cache(o->alloc);
+        else if (!event_is_of_block(e))
+            continue;
+        else if (e & EVENT_DEATH)
+            torch_alloc_give(o->alloc, block);
+        else
+            (void)torch_alloc_take(o->alloc, block, r->births[block].bytes, r->births[block].stream);
+    }
+}
+
+static struct key key_of(struct run *r, struct offloading *o, val v)
+{
+    const struct value *x = &r->values[v];
+    uint32_t block = r->storages[x->storage].block;
+    uint64_t address;
+
+    if (block == NO_BLOCK)
+        return (struct key){0};
+    follow(r, o);
+    address = o->alloc ? torch_alloc_address(o->alloc, block) : 0;
+    return (struct key){(address ? address : UINT64_C(1) << 63 | (uint64_t)block << 40) + (uint64_t)x->offset, x->dtype};
 }
 
 static void drop_stash(struct run *r, struct offloading *o, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        o->of[o->stash[i].id].handed = 0;
+        o->of[o->stash[i].id].handed.place = 0;
         value_unref(r, o->stash[i].v);
     }
     o->n_stash -= n;
@@ -101,27 +146,19 @@ bool offload_packs(const struct run *r)
     return r->offload && !r->offload->paused;
 }
 
-static bool is_handed(const struct tracked *t, const struct value *x)
+static bool is_same(const struct tracked *t, struct key key)
 {
-    return t->handed == x->storage && t->offset == x->offset;
+    return t->handed.place == key.place && t->handed.dtype == key.dtype;
 }
 
-static void hand(struct tracked *t, const struct value *x)
+/* storage_to_tensor_id: what the stash holds, and what was saved beside it and stays */
+static bool is_tracked(const struct offloading *o, struct key key)
 {
-    t->handed = x->storage;
-    t->offset = x->offset;
-}
-
-/* storage_to_tensor_id: what the stash holds, and what was saved beside it and stays; its key is where a tensor begins */
-static bool is_tracked(const struct run *r, const struct offloading *o, val v)
-{
-    const struct value *x = &r->values[v];
-
     for (uint32_t i = 0; i < o->n_stash; i++)
-        if (is_handed(&o->of[o->stash[i].id], x))
+        if (key.place && is_same(&o->of[o->stash[i].id], key))
             return true;
     for (uint32_t i = 0; i < o->n; i++)
-        if (o->of[i].v && !o->of[i].moved && is_handed(&o->of[i], x))
+        if (key.place && o->of[i].v && !o->of[i].moved && is_same(&o->of[i], key))
             return true;
     return false;
 }
@@ -154,7 +191,7 @@ static val shape_of(struct run *r, val v, bool with_strides)
     return shape;
 }
 
-static void move_to_host(struct run *r, struct offloading *o, uint32_t id, val v)
+static void move_to_host(struct run *r, struct offloading *o, uint32_t id, val v, struct key key)
 {
     struct tracked *t = &o->of[id];
     bool broadcast = broadcasts(&r->values[v]);
@@ -172,7 +209,7 @@ static void move_to_host(struct run *r, struct offloading *o, uint32_t id, val v
     t->moved = true;
     t->elems = broadcast ? (int64_t)(r->storages[r->values[v].storage].bytes / dtype_bytes(dtype_of(r, v))) : 0;
     t->v = shape_of(r, moved, broadcast);
-    hand(t, &r->values[v]);
+    t->handed = key;
     bytes = (uint64_t)(t->elems ? t->elems : numel(r, moved)) * dtype_bytes(dtype_of(r, moved));
     o->host_bytes += bytes;
     if (o->host_bytes > o->most_host_bytes)
@@ -189,22 +226,24 @@ uint32_t offload_pack(struct run *r, val v)
     struct offloading *o = r->offload;
     uint32_t id = o->n;
     struct tracked *t = &o->of[id];
+    struct key key;
     bool seen;
 
     if (o->n == o->max) {
         run_fail(r, ERR_NOMEM, "", "more tensors are saved than the model of activation offload holds");
         return 0;
     }
-    seen = is_tracked(r, o, v);
+    key = key_of(r, o, v);
+    seen = is_tracked(o, key);
     o->n++;
     *t = (struct tracked){.wants = wants_grad(r, v)};
     if (!seen && (uint64_t)numel(r, v) * dtype_bytes(dtype_of(r, v)) >= MIN_BYTES && !is_parameter(r, v)) {
-        move_to_host(r, o, id, v);
+        move_to_host(r, o, id, v, key);
         return id;
     }
     t->v = owned(r, value_alias(r, v));
     if (seen)
-        hand(t, &r->values[v]);
+        t->handed = key;
     return id;
 }
 
