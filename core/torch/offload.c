@@ -34,7 +34,7 @@ struct offloading {
         val v;
     } stash[STASH + 1], back[BACK];
     uint32_t n_stash, n_back, n_before; /* back: brought back; the first n_before by nodes before this one */
-    uint32_t node, graph;               /* that unpacked last; whose nodes let go of what others brought back: a checkpoint's inner ones do not */
+    uint32_t node, graph;               /* that unpacked last, and is held with the leaves behind it until another does; whose nodes let go of what others brought back: a checkpoint's inner ones do not */
     uint32_t unpacked_by[2];            /* nodes that have not run yet, of inner graphs and of this one; 0: none */
     bool paused, waits_for_end;
     uint64_t host_bytes, most_host_bytes;
@@ -119,7 +119,6 @@ void offload_enter(struct run *r, struct offloading *o)
 {
     forget(r, o);
     o->waits_for_end = false;
-    o->node = 0;
     r->offload = o;
     empty_cache(r); /* bitsandbytes is in sys.modules: trl imports peft, whose tuners/lora/bnb.py imports it */
 }
@@ -306,6 +305,8 @@ val offload_unpack(struct run *r, uint32_t id)
         val shape = v;
 
         if (r->graph == o->graph && o->node != r->node_running) {
+            node_ref(r, r->node_running);
+            node_unref(r, o->node);
             o->node = r->node_running;
             o->n_before = o->n_back;
         }
