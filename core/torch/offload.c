@@ -36,6 +36,7 @@ struct offloading {
     uint32_t n_stash, n_back, n_before; /* back: brought back; the first n_before by nodes before this one */
     uint32_t node, graph;               /* that unpacked last, and is held with the leaves behind it until another does; whose nodes let go of what others brought back: a checkpoint's inner ones do not */
     uint32_t unpacked_by[2];            /* nodes that have not run yet, of inner graphs and of this one; 0: none */
+    uint32_t n_tracked;                 /* saved, and not unpacked yet: none left means that another forward begins, a checkpoint's last too */
     bool paused, waits_for_end;
     uint64_t host_bytes, most_host_bytes;
 };
@@ -111,7 +112,7 @@ static void forget(struct run *r, struct offloading *o)
         value_unref(r, o->of[i].v);
     drop_stash(r, o, o->n_stash);
     drop_back(r, o, o->n_back);
-    o->n = 0;
+    o->n = o->n_tracked = 0;
     o->host_bytes = 0;
 }
 
@@ -220,6 +221,14 @@ static void move_to_host(struct run *r, struct offloading *o, uint32_t id, val v
     o->stash[o->n_stash++].v = moved;
 }
 
+/* is_first_forward_call: whose unpacking comes next is the graph that counts, and nothing is known any more */
+static void begin_forward(struct offloading *o)
+{
+    o->waits_for_end = false;
+    for (uint32_t i = 0; i < o->n; i++)
+        o->of[i].handed.place = 0;
+}
+
 uint32_t offload_pack(struct run *r, val v)
 {
     struct offloading *o = r->offload;
@@ -232,6 +241,8 @@ uint32_t offload_pack(struct run *r, val v)
         run_fail(r, ERR_NOMEM, "", "more tensors are saved than the model of activation offload holds");
         return 0;
     }
+    if (!o->n_tracked++)
+        begin_forward(o);
     key = key_of(r, o, v);
     seen = is_tracked(o, key);
     o->n++;
@@ -330,6 +341,7 @@ val offload_unpack(struct run *r, uint32_t id)
     if (v && t->wants)
         r->values[v].requires_grad = true;
     *t = (struct tracked){0};
+    o->n_tracked--;
     return v;
 }
 
