@@ -127,7 +127,8 @@ static enum err_code read_stage(struct theirs *t, const struct their_key *key, c
     return rc ? rc : theirs_say_word(t, "training.trainer", "llama-factory");
 }
 
-/* data/collator.py SFTDataCollatorWith4DAttentionMask: under flash attention one row without a mask, whose positions start anew; else a mask of four dimensions. */
+/* data/collator.py SFTDataCollatorWith4DAttentionMask: under flash attention one row without a mask, whose positions start anew; else a mask of
+ * four dimensions. */
 static enum err_code read_neat_packing(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *attention = json_str(json_get(t->arguments, "flash_attn"));

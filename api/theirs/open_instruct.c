@@ -2,7 +2,8 @@
  * What open-instruct's finetune.py and dpo_tune_cache.py take, as a YAML file or as the command. Their loop over accelerate is read as the
  * Trainer's: it drops the model's outputs before backward and has two groups of parameters.
  *
- * Source    allenai/open-instruct e6c3044a open_instruct/finetune.py FlatArguments, dpo_utils.py DPOExperimentConfig, dataset_transformation.py TokenizerConfig (tests/data/members)
+ * Source    allenai/open-instruct e6c3044a open_instruct/finetune.py FlatArguments, dpo_utils.py DPOExperimentConfig,
+ *           dataset_transformation.py TokenizerConfig (tests/data/members)
  *           and the keys that its configs/train_configs still have.
  */
 #include "api/theirs/theirs.h"

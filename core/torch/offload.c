@@ -34,7 +34,8 @@ struct offloading {
         val v;
     } stash[STASH + 1], back[BACK];
     uint32_t n_stash, n_back, n_before; /* back: brought back; the first n_before by nodes before this one */
-    uint32_t node, graph;               /* that unpacked last, and is held with the leaves behind it until another does; whose nodes let go of what others brought back: a checkpoint's inner ones do not */
+    uint32_t node, graph;               /* that unpacked last, and is held with the leaves behind it until another does; whose nodes let go of what
+                                         * others brought back: a checkpoint's inner ones do not */
     uint32_t unpacked_by[2];            /* nodes that have not run yet, of inner graphs and of this one; 0: none */
     uint32_t n_tracked;                 /* saved, and not unpacked yet: none left means that another forward begins, a checkpoint's last too */
     bool paused, waits_for_end;

@@ -182,10 +182,14 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
     if (task->by != TRAINER_TRL && r->reference == REFERENCE_COPY && r->method != METHOD_SINGLE && r->method != METHOD_DDP)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "the reference model of %s's %s under %s is not modelled yet: single, ddp, or adapters",
-                       task->by == TRAINER_AXOLOTL ? "axolotl" : task->by == TRAINER_MS_SWIFT ? "ms-swift" : "LLaMA-Factory", task->stage, method_rows[r->method].name);
+                       task->by == TRAINER_AXOLOTL    ? "axolotl"
+                       : task->by == TRAINER_MS_SWIFT ? "ms-swift"
+                                                      : "LLaMA-Factory",
+                       task->stage, method_rows[r->method].name);
     if (r->stage == TASK_LF_REWARD && r->method != METHOD_SINGLE && !(r->method == METHOD_DDP && r->tuning != TUNING_FULL))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
-                       "LLaMA-Factory's value head, in fp32 beside a model whose own head gets no gradient, under %s %s is not modelled yet: single, or adapters under ddp",
+                       "LLaMA-Factory's value head, in fp32 beside a model whose own head gets no gradient, under %s %s is not modelled yet: single, or "
+                       "adapters under ddp",
                        method_rows[r->method].name, r->tuning == TUNING_FULL ? "in full" : "with adapters");
     if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2 || r->method == METHOD_PP)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet: single, ddp, zero1 to zero3, fsdp or fsdp2",
