@@ -168,7 +168,7 @@ static bool is_parameter(const struct run *r, val v)
 {
     const struct storage *s = &r->storages[r->values[v].storage];
 
-    return r->values[v].leaf || (!run_dead(r) && s->block != NO_BLOCK && r->births[s->block].mark == MARK_PARAMETER);
+    return !run_dead(r) && s->block != NO_BLOCK && r->births[s->block].mark == MARK_PARAMETER;
 }
 
 static bool broadcasts(const struct value *x)
