@@ -155,7 +155,7 @@ static const struct {
     {FULL "\"trainable\":\"(\"", "/training/trainable"},
     {FULL "\"freeze_ratio\":1", "nothing of the model is left"},
     {"\"methods\":\"single\",\"tuning\":\"lora\",\"trainable\":[\"embed_tokens\"]", "no trainable"},
-    {FULL "\"trainer\":\"llama-factory\"", "beside sft it says how a part is trained"},
+    {FULL "\"trainer\":\"llama-factory\"", "beside sft LLaMA-Factory says how a part is trained"},
     {SINGLE "[\"vision_tower\"]", "is called vision_tower"},
     {SINGLE "[\"layers.28\"]", "is called layers.28"},
     {SINGLE "[\"model\"]", "nothing of the model is left"},

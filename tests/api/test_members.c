@@ -350,7 +350,7 @@ static const struct {
      "/training_arguments/deepspeed/zero_optimization/zero_quantized_weights"},
     {DS("\"zero_optimization\":{\"stage\":3,\"zero_hpz_partition_size\":8}"), "/deepspeed_config/zero_optimization/zero_hpz_partition_size"},
     {DS("\"zero_optimization\":{\"stage\":2,\"contiguous_gradients\":false}"), "/deepspeed_config/zero_optimization/contiguous_gradients"},
-    {ARGS("\"attn_implementation\":\"kernels-community/flash-attn3\""), "/training_arguments/attn_implementation"},
+    {ARGS("\"attn_implementation\":\"kernels-community/paged-attention\""), "/training_arguments/attn_implementation"},
     {ARGS("\"optimizer\":\"muon\""), "/training_arguments/optimizer"},
     {ARGS("\"gradient_checkpointing\":\"unsloth\""), "/training_arguments/gradient_checkpointing"},
     {ARGS("\"activation_offloading\":\"disk\""), "/training_arguments/activation_offloading"},
