@@ -74,6 +74,10 @@ def scaled_for_yarn(rope, scaling):
     return scaling * scale * scale
 
 
+class DeepseekV3RMSNorm(LlamaRMSNorm):
+    pass
+
+
 class DeepseekV3Attention(LlamaAttention):
     def __init__(self, config, layer_idx):
         nn.Module.__init__(self)
@@ -85,10 +89,10 @@ class DeepseekV3Attention(LlamaAttention):
             self.q_proj = nn.Linear(config.hidden_size, heads * self.head_dim, bias=False)
         else:
             self.q_a_proj = nn.Linear(config.hidden_size, config.q_lora_rank, bias=bias)
-            self.q_a_layernorm = LlamaRMSNorm(config.q_lora_rank)
+            self.q_a_layernorm = DeepseekV3RMSNorm(config.q_lora_rank)
             self.q_b_proj = nn.Linear(config.q_lora_rank, heads * self.head_dim, bias=False)
         self.kv_a_proj_with_mqa = nn.Linear(config.hidden_size, config.kv_lora_rank + self.rope_dim, bias=bias)
-        self.kv_a_layernorm = LlamaRMSNorm(config.kv_lora_rank)
+        self.kv_a_layernorm = DeepseekV3RMSNorm(config.kv_lora_rank)
         self.kv_b_proj = nn.Linear(config.kv_lora_rank, heads * (self.nope_dim + self.value_dim), bias=False)
         self.o_proj = nn.Linear(heads * self.value_dim, config.hidden_size, bias=bias)
         self.scaling = scaled_for_yarn(config.rope_parameters, self.head_dim**-0.5)
@@ -134,7 +138,7 @@ class DeepseekV3Attention(LlamaAttention):
 
 
 class DeepseekV3DecoderLayer(LlamaDecoderLayer):
-    attention, sparse = DeepseekV3Attention, DeepseekV3MoE
+    attention, sparse, norm = DeepseekV3Attention, DeepseekV3MoE, DeepseekV3RMSNorm
 
     def make_mlp(self, config, layer_idx):
         return self.sparse(config) if layer_idx >= config.first_k_dense_replace else self.feed_forward(config)
