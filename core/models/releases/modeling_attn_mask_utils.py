@@ -157,7 +157,7 @@ def cuts_window(forward):
             behind = torch.tril(torch.ones_like(attention_mask, dtype=torch.bool), diagonal=-window)
             attention_mask = torch.where(behind, torch.finfo(attention_mask.dtype).min, attention_mask)
             if quirks.gemma2_picks_columns:
-                length = attention_mask.shape[-1]
+                length = min(max(hidden_states.shape[1], window), attention_mask.shape[-1])
                 offset = position_ids[0, -1] - length + 1
                 offset = torch.clamp(offset, min=0)
                 columns = torch.arange(length, device=attention_mask.device)

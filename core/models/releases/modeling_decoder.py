@@ -91,6 +91,18 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales or quirks.m
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
 
 
+if not quirks.scale_is_buffer:
+
+    @of(ScaledEmbedding)
+    def __init__(self, rows, width, padding_idx, scale):
+        nn.Embedding.__init__(self, rows, width, padding_idx)
+        self.embed_scale = scale
+
+    @of(ScaledEmbedding)
+    def forward(self, input_ids):
+        return nn.Embedding.forward(self, input_ids) * self.embed_scale
+
+
 if not quirks.loss_by_function:
     CausalLM.upcasts = True
 

@@ -21,6 +21,7 @@ STEPS = {"eager": dict(attention="eager"),
          "mixed-ckpt-pad": dict(precision="bf16-mixed", gradient_checkpointing=True, padded=True),
          "lora": dict(tuning="lora", precision="bf16-autocast", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32", "target_modules": "all-linear"}),
          "lora-table": dict(tuning="lora", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32"}),  # target_modules: peft's own for the type
+         "no-mask": dict(attention_mask=False), "eager-no-mask": dict(attention="eager", attention_mask=False),
          "eager-nc": dict(attention="eager", use_cache=False),
          "fp32-nc": dict(precision="fp32", use_cache=False, gradient_accumulation_steps=2),
          "fa2-accum": dict(attention="flash_attention_2", gradient_accumulation_steps=2)}
@@ -113,10 +114,13 @@ def trace(config, training):
                 return torch.ops.aten._index_put_impl_(grad.new_zeros(ctx.like), places, grad, True, True), None, None
 
         torch.Tensor.__getitem__ = chosen
+        contains = torch.Tensor.__contains__
+        torch.Tensor.__contains__ = lambda t, value: contains(t, value) and not t.is_cuda  # no label is the padding's: -100 stands there
     if "text_config" in config or "vision_config" in config:  # with its towers, as composite.py has it
         import transformers
         whole = transformers.AutoModelForImageTextToText._model_mapping
-        if transformers.CONFIG_MAPPING[config["model_type"]] in whole:
+        kind, plain = transformers.CONFIG_MAPPING[config["model_type"]], transformers.AutoModelForCausalLM._model_mapping
+        if kind in whole and (kind not in plain or plain[kind] is not whole[kind]):  # else left alone: its class may ask for that of text
             transformers.AutoModelForCausalLM._model_mapping = whole
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
