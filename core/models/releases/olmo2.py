@@ -10,3 +10,11 @@ if not quirks.olmo_tables_in_fp32:
 
 if not quirks.olmo2_norms_in_fp32:
     Olmo2RMSNorm.forward = LlamaRMSNorm.forward
+
+if not quirks.interface_attention:
+
+    @of(Olmo2Attention)
+    def projected(self, x):
+        q = self.q_norm(self.q_proj(x))
+        k = self.k_norm(self.k_proj(x))
+        return q, k, self.v_proj(x)
