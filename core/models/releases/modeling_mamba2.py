@@ -67,7 +67,7 @@ if not quirks.scan_by_products:
     mamba2_chunk_scan = chunk_scan_by_sums
 
 if not quirks.mixer_of_functions:
-    Mamba2Mixer.rebinds_input, Mamba2Mixer.masks_before = False, True
+    Mamba2Mixer.rebinds_input, Mamba2Mixer.masks_before, Mamba2Mixer.begins_at_zeros = False, True, False
 
     def torch_forward(self, input_states, cache_params=None, attention_mask=None, **kwargs):
         """One function, whose names hold what they hold to its end."""
@@ -80,15 +80,19 @@ if not quirks.mixer_of_functions:
         projected_states = self.in_proj(input_states)
         projected_states = self.after(projected_states)
         gate, mixed, dt = projected_states.split([self.intermediate_size, self.conv_dim, self.num_heads], dim=-1)
+        _state = None
+        if self.begins_at_zeros:
+            _state = torch.zeros((batch_size, self.num_heads, self.head_dim, self.ssm_state_size), device=mixed.device, dtype=dtype)
         mixed = mixed.transpose(1, 2)
         mixed = ACT2FN[self.activation](self.conv1d(mixed)[..., :seq_len].transpose(1, 2))
-        mixed = apply_mask_to_padding_states(mixed, attention_mask)
+        if not self.begins_at_zeros:
+            mixed = apply_mask_to_padding_states(mixed, attention_mask)
         wide = self.n_groups * self.ssm_state_size
         hidden_states, B, C = torch.split(mixed, [self.intermediate_size, wide, wide], dim=-1)
         if self.rebinds_input:
             input_states = None
         if not self.masks_before:
-            dtype = dtype if attention_mask is None else mixed.dtype
+            dtype = dtype if attention_mask is None or self.begins_at_zeros else mixed.dtype
             mixed = None
         A = -torch.exp(self.A_log.float())
         dt = F.softplus(dt + self.dt_bias)

@@ -20,6 +20,7 @@ if not quirks.recurrent_masks_by_utils:
 
 if not quirks.mixer_of_functions:
     NemotronHMamba2Mixer.masks_before = False
+    NemotronHMamba2Mixer.begins_at_zeros = bool(quirks.nemotron_begins_at_zeros)
 
     @of(NemotronHMamba2Mixer)
     def left(self, B_decay, hidden_states):

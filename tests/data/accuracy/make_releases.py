@@ -21,7 +21,7 @@ STEPS = {"eager": dict(attention="eager"),
          "mixed-ckpt-pad": dict(precision="bf16-mixed", gradient_checkpointing=True, padded=True),
          "lora": dict(tuning="lora", precision="bf16-autocast", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32", "target_modules": "all-linear"}),
          "lora-table": dict(tuning="lora", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32"}),  # target_modules: peft's own for the type
-         "no-mask": dict(attention_mask=False), "eager-no-mask": dict(attention="eager", attention_mask=False),
+         "pad": dict(padded=True), "no-mask": dict(attention_mask=False), "eager-no-mask": dict(attention="eager", attention_mask=False),
          "eager-nc": dict(attention="eager", use_cache=False),
          "fp32-nc": dict(precision="fp32", use_cache=False, gradient_accumulation_steps=2),
          "fa2-accum": dict(attention="flash_attention_2", gradient_accumulation_steps=2)}
