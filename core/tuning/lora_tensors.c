@@ -141,7 +141,9 @@ bool lora_names_expert(const struct lora_options *o, const char *leaf)
 
 const struct expert_names *lora_experts(const struct quirks *q, const char *model_type)
 {
-    return q->lora_on_expert_tensors && !q->experts_in_turn ? targets_of_experts(model_type) : NULL;
+    if (!q->lora_on_expert_tensors || q->experts_in_turn)
+        return NULL;
+    return targets_of_experts(q->maps_as_qwen2_moe ? "qwen3_moe" : model_type); /* one of those that are converted so */
 }
 
 bool lora_means_tensor(const struct lora_options *o, const char *path)
