@@ -1,4 +1,5 @@
 """gemma3 by earlier releases: its class computes the loss, of the places that are not padding."""
+from transformers.modeling_composite import loss_of_places
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.modeling_utils import slice_logits_to_keep
 from transformers.releases import of, quirks, refuse
@@ -95,16 +96,5 @@ if not quirks.gemma3_calls_loss_function:
         loss = None
         if labels is not None:
             logits = logits.float()
-            shift_logits = logits[..., :-1, :]
-            shift_labels = labels[..., 1:]
-            if attention_mask is not None:
-                shift_mask = attention_mask[:, -shift_logits.shape[1] :].to(logits.device)
-                shift_logits = shift_logits[shift_mask != 0].contiguous()
-                shift_labels = shift_labels[shift_mask != 0].contiguous()
-            else:
-                shift_logits = shift_logits.contiguous()
-                shift_labels = shift_labels.contiguous()
-            flat_logits = shift_logits.view(-1, self.config.text_config.vocab_size)
-            flat_labels = shift_labels.view(-1)
-            loss = nn.functional.cross_entropy(flat_logits, flat_labels)
+            loss = loss_of_places(logits, labels, attention_mask, self.config.text_config.vocab_size)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)

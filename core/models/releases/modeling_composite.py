@@ -1,5 +1,22 @@
-"""Models of several modalities, by earlier releases: before 5.2 text asks for an index of three grids too."""
+"""Models of several modalities, by earlier releases: losses of their own; before 5.2 text asks for an index of three grids too."""
 from transformers.releases import quirks
+
+
+def loss_of_places(logits, labels, attention_mask, vocab_size):
+    """What classes compute in their forward: the loss of what is not padding."""
+    shift_logits = logits[..., :-1, :]
+    shift_labels = labels[..., 1:]
+    if attention_mask is not None:
+        shift_mask = attention_mask[:, -shift_logits.shape[1] :].to(logits.device)
+        shift_logits = shift_logits[shift_mask != 0].contiguous()
+        shift_labels = shift_labels[shift_mask != 0].contiguous()
+    else:
+        shift_logits = shift_logits.contiguous()
+        shift_labels = shift_labels.contiguous()
+    flat_logits = shift_logits.view(-1, vocab_size)
+    flat_labels = shift_labels.view(-1)
+    return nn.functional.cross_entropy(flat_logits, flat_labels)
+
 
 if quirks.text_asks_rope_index:
 

@@ -92,7 +92,7 @@ def trace(config, training):
     if (5, 0) <= version < (5, 19):  # Trainer._get_num_items_in_batch
         step.Run.count_items = lambda run, batches: sum(
             (b["labels"][..., 1:] if version >= (5, 10) else b["labels"]).ne(-100).sum() for b in batches) if run.takes_count else None
-    if config["model_type"] == "gemma3" and version < (5, 17):  # its loss takes the places that are no padding, whose number lies in the GPU's memory
+    if (config["model_type"], version) == ("gemma4", (5, 5)) or config["model_type"] in ("gemma3", "llama4") and version < (5, 17):  # its loss takes the places that are no padding, whose number lies in the GPU's memory
         getitem = torch.Tensor.__getitem__
 
         def chosen(t, mask):
