@@ -36,6 +36,13 @@ static const char *const configs[] = {
     "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\",\"head_dim\":16,\"sliding_window\":32," SMALL "},\"vision_config\":{\"model_type\":"
     "\"siglip_vision_model\",\"hidden_size\":32,\"image_size\":28,\"patch_size\":14,\"intermediate_size\":64,\"num_attention_heads\":2,\"num_hidden_layers\":1,"
     "\"vision_use_head\":false}}",
+    "{\"model_type\":\"gemma4\",\"text_config\":{\"model_type\":\"gemma4_text\",\"head_dim\":16,\"global_head_dim\":16,\"sliding_window\":32,\"hidden_size_per_layer_input\":0,"
+    SMALL "},\"vision_config\":{\"model_type\":\"gemma4_vision\",\"hidden_size\":32,\"intermediate_size\":64,\"num_attention_heads\":2,\"num_key_value_heads\":2,"
+    "\"head_dim\":16,\"num_hidden_layers\":1,\"position_embedding_size\":16}}",
+    "{\"model_type\":\"llama4\",\"text_config\":{\"model_type\":\"llama4_text\",\"head_dim\":16,\"intermediate_size_mlp\":96,\"num_local_experts\":4,"
+    "\"num_experts_per_tok\":1," SMALL "},\"vision_config\":{\"model_type\":\"llama4_vision_model\",\"hidden_size\":32,\"intermediate_size\":128,"
+    "\"num_attention_heads\":2,\"num_hidden_layers\":1,\"image_size\":28,\"patch_size\":14,\"vision_output_dim\":32,\"projector_input_dim\":32,"
+    "\"projector_output_dim\":32}}",
 #define SEES "\"in_channels\":3,\"patch_size\":14,\"spatial_merge_size\":2,\"temporal_patch_size\":2,\"num_heads\":2,\"depth\":1,"
     "{\"model_type\":\"qwen2_vl\",\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[2,3,3]},\"vision_config\":{" SEES "\"embed_dim\":32,\"hidden_size\":64}," SMALL "}",
     "{\"model_type\":\"qwen2_5_vl\",\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[2,3,3]},\"vision_config\":{" SEES

@@ -9,7 +9,7 @@ if quirks.llama4_wants_pad_token:
 
     @of(Llama4ForConditionalGeneration)
     def __init__(self, config):
-        if getattr(config, "pad_token_id", None) is None:
+        if "pad_token_id" not in config.__dict__:  # that of text is none of its own
             refuse("/config/pad_token_id", "Llama4ForConditionalGeneration of transformers 5.0 and 5.1 raises without it: 5.2, or 4.57")
         of_class(self, config)
 

@@ -33,12 +33,16 @@ ROWS = {  # type: (releases, steps)
     "falcon": (("5.2", "5.10", "5.14", "5.15", "5.17"), ALL),
     "qwen2_moe": (("4.54", "4.55", "4.57"), ALL),
     "vaultgemma": (("5.0", "5.1"), ALL),
-    "deepseek_v3": (("5.0", "5.4", "5.10"), NO_LORA),
+    "deepseek_v3": (("4.51", "5.0", "5.4", "5.10"), NO_LORA),
+    "olmo2": (("4.47",), ALL),
+    "nemotron_h+relu2": (("5.3",), ["eager", "pad", "fa2-accum"]),
+    "gemma4+gelu_pytorch_tanh": (("5.5", "5.9"), ALL),
+    "gemma4_text+gelu_pytorch_tanh": (("5.22",), ["mixed-ckpt-pad"]),
     "glm4_moe_lite": (("5.0", "5.4", "5.10"), NO_LORA),
     "youtu": (("5.2", "5.4", "5.10"), NO_LORA),
     "minimax_m2": (("5.0", "5.10", "5.17"), NO_LORA),
     "llama4_text": (("4.53", "4.54", "4.56", "4.57", "5.0", "5.4", "5.9"), ["eager", "mixed-ckpt-pad"]),
-    "llama4": (("5.10", "5.17", "5.20"), ["eager", "mixed-ckpt-pad"]),
+    "llama4": (("4.53", "4.57", "5.2", "5.10", "5.17", "5.20"), ["eager", "mixed-ckpt-pad"]),
     "qwen3_moe": (("4.51",), ALL),
     "deepseek_v2": (("5.13", "5.17", "5.20"), ALL),
     "phimoe": (("5.5", "5.9"), ["eager", "mixed-ckpt-pad", "fa2-accum"]),
@@ -61,15 +65,20 @@ ROWS = {  # type: (releases, steps)
     "bamba": (("4.52",), ALL),
     "mamba2": (("4.52",), ["eager", "mixed-ckpt-pad"]),
     "cohere2": (("4.48", "4.50", "4.52"), ALL),
-    "gemma3_text": (("4.51", "4.52"), ALL),
+    "gemma3_text": (("4.50", "4.51", "4.52"), ALL),
     "qwen3_next": (("4.57", "5.4", "5.13"), ["mixed-ckpt-pad", "eager", "eager-nc", "fp32-nc"]),
     "qwen3_5": (("5.2", "5.4", "5.6", "5.10", "5.16", "5.20"), ["eager", "mixed-ckpt-pad", "lora"]),
-    "qwen3_5_moe": (("5.4", "5.6", "5.13", "5.16"), ["eager", "mixed-ckpt-pad"]),
-    "gemma3": (("4.53", "4.57", "5.6", "5.10", "5.16"), NO_FLASH + ["fa2-accum"]),
+    "qwen3_5_moe": (("5.2", "5.4", "5.6", "5.13", "5.16"), ["eager", "mixed-ckpt-pad"]),
+    "gemma3": (("4.50", "4.52", "4.53", "4.57", "5.6", "5.10", "5.16"), NO_FLASH + ["fa2-accum"]),
     "lfm2": (("4.54", "4.57", "5.0", "5.10"), ["mixed-ckpt-pad", "eager", "eager-nc", "fp32-nc"]),
     "nemotron_h": (("5.6", "5.10", "5.14", "5.17"), NO_LORA),
 }
 CHANGED = {kind: {"hidden_act": kind.split("+")[1]} for kind in ROWS if "+" in kind}  # what stands behind a type's name
+GLOBAL = {"num_global_key_value_heads": 1}  # 5.10 and before want a number where attention_k_eq_v says that full layers have keys alone
+CHANGED.update({"nemotron_h+relu2": {"hybrid_override_pattern": "MM*ME"}, "gemma4_text+gelu_pytorch_tanh": GLOBAL,
+                "gemma4+gelu_pytorch_tanh": {"text_config": {"model_type": "gemma4_text", "vocab_size": 1000, "hidden_size": 256, "intermediate_size": 704,
+                    "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 32, "global_head_dim": 64,
+                    "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 1000, "attention_k_eq_v": True, **GLOBAL}}})
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
 
 
@@ -92,7 +101,8 @@ def trace(config, training):
     if (5, 0) <= version < (5, 19):  # Trainer._get_num_items_in_batch
         step.Run.count_items = lambda run, batches: sum(
             (b["labels"][..., 1:] if version >= (5, 10) else b["labels"]).ne(-100).sum() for b in batches) if run.takes_count else None
-    if (config["model_type"], version) == ("gemma4", (5, 5)) or config["model_type"] in ("gemma3", "llama4") and version < (5, 17):  # its loss takes the places that are no padding, whose number lies in the GPU's memory
+    # the loss takes the places that are no padding, whose number lies in the GPU's memory
+    if version < {"gemma3": (5, 17), "llama4": (5, 17), "gemma4": (5, 6)}.get(config["model_type"], (0,)):
         getitem = torch.Tensor.__getitem__
 
         def chosen(t, mask):
