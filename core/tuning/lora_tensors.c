@@ -143,7 +143,7 @@ const struct expert_names *lora_experts(const struct quirks *q, const char *mode
 {
     if (!q->lora_on_expert_tensors || q->experts_in_turn)
         return NULL;
-    return targets_of_experts(q->maps_as_qwen2_moe ? "qwen3_moe" : model_type); /* one of those that are converted so */
+    return targets_of_experts(q->maps_as_itself ? model_type : "qwen3_moe"); /* one of those that are converted so */
 }
 
 bool lora_means_tensor(const struct lora_options *o, const char *path)
