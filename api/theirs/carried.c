@@ -2,7 +2,7 @@
  * DeepSpeed configs that a tool carries in its own repository, which people name and have never opened.
  *
  * Source    ms-swift 4.6.0 swift/config/{zero0..zero3_offload}.json, by name; LLaMA-Factory 0.9.5 examples/deepspeed/ and axolotl 0.19.0 deepspeed_configs/
- *           (`axolotl fetch deepspeed_configs`), by path: what moves memory of each.
+ *           (`axolotl fetch deepspeed_configs`), open-instruct e6c3044a configs/ds_configs, by path: what moves memory of each.
  */
 #include "api/theirs/theirs.h"
 
@@ -22,6 +22,9 @@
     "\"overlap_comm\":false,\"contiguous_gradients\":true,\"sub_group_size\":1000000000,\"stage3_max_live_parameters\":1000000000," \
     "\"stage3_max_reuse_distance\":1000000000"
 #define NOUGHTS        "\"overlap_comm\":true,\"contiguous_gradients\":true,\"sub_group_size\":0,\"max_live_parameters\":0,\"max_reuse_distance\":0"
+
+#define OVERLAPS       "\"overlap_comm\":true,\"contiguous_gradients\":true"
+#define GIGABYTES      "\"sub_group_size\":1000000000,\"stage3_max_live_parameters\":1000000000,\"stage3_max_reuse_distance\":1000000000"
 
 static const struct {
     enum tool tool;
@@ -46,6 +49,10 @@ static const struct {
     {TOOL_AXOLOTL, "deepspeed_configs", "zero3_bf16.json", BF16(ZERO("3", NOUGHTS "," AUTO_BUCKETS))},
     {TOOL_AXOLOTL, "deepspeed_configs", "zero3_bf16_cpuoffload_all.json", BF16(ZERO("3", OPTIMIZER("cpu") "," PARAMS("cpu") "," NOUGHTS "," AUTO_BUCKETS))},
     {TOOL_AXOLOTL, "deepspeed_configs", "zero3_bf16_cpuoffload_params.json", BF16(ZERO("3", PARAMS("cpu") "," NOUGHTS "," AUTO_BUCKETS))},
+    {TOOL_OPEN_INSTRUCT, "ds_configs", "stage2_no_offloading_accelerate.conf", AUTO(ZERO("2", OVERLAPS ",\"reduce_bucket_size\":\"auto\""))},
+    {TOOL_OPEN_INSTRUCT, "ds_configs", "stage3_no_offloading_accelerate.conf", AUTO(ZERO("3", OVERLAPS "," GIGABYTES "," AUTO_BUCKETS))},
+    {TOOL_OPEN_INSTRUCT, "ds_configs", "stage3_offloading_accelerate.conf",
+     AUTO(ZERO("3", OPTIMIZER("cpu") "," PARAMS("cpu") "," OVERLAPS "," GIGABYTES "," AUTO_BUCKETS))},
 };
 
 /* "examples/deepspeed/ds_z3_config.json": the folder that the name stands in */

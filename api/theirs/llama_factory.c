@@ -184,6 +184,7 @@ const struct their_key llama_factory_keys[] = {
     MOVES("use_llama_pro", "training blocks that are added"),
     MOVES("use_unsloth|use_unsloth_gc|use_v1_kernels|use_kt|use_mca|use_hyper_parallel",
           "another trainer or kernels in the place of the Trainer's"),
+    MOVES("dist_config|peft_config|init_config|quant_config|kernel_config|kt_config|cp_size", "LLaMA-Factory's v1 trainer or KTransformers (src/llamafactory/v1)"),
     MOVES("upcast_layernorm|upcast_lmhead_output", "norms or logits in fp32"),
     MOVES("shift_attn", "shifted attention"),
     MOVES("mixture_of_depths", "mixture of depths"),

@@ -138,17 +138,20 @@ static bool trains_preferences(const struct theirs *t)
                                         "dpo_use_paged_optimizer", "concatenated_forward", "num_epochs", "cache_logprobs_only"};
     const char *run = json_str(json_get(json_get(t->arguments, "launcher"), "run"));
 
+    if (run)
+        return strstr(run, "dpo_tune_cache") != NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (json_get(t->arguments, names[i]))
             return true;
-    return run && strstr(run, "dpo_tune_cache");
+    return false;
 }
 
 enum err_code open_instruct_settle(struct theirs *t)
 {
+    const struct words *stage = &t->e->rq.training.stage;
     enum err_code rc = ERR_OK;
 
-    if (!trains_preferences(t) && !theirs_has_stage(t))
+    if (stage->n ? !word_among("dpo|simpo", stage_words[stage->at[0]].name, strlen(stage_words[stage->at[0]].name), false) : !trains_preferences(t))
         return ERR_OK;
     rc = theirs_leave_out(t, "training.stage", "\"dpo\"", "loss_type");
     return rc ? rc : theirs_leave_out(t, "training.trainer", "\"open-instruct\"", "loss_type");
@@ -181,7 +184,7 @@ const struct their_key open_instruct_keys[] = {
     BY(read_together, "concatenated_forward", NULL),
     BY(read_budget, "activation_memory_budget", "training.gradient_checkpointing"),
     BY(read_zero, "zero_stage", NULL),
-    KNOWN("beta|dpo_beta|dpo_label_smoothing|label_smoothing|dpo_gamma_beta_ratio|gamma_beta_ratio|num_epochs|cache_logprobs_only|profiling|mixer_list|"
+    KNOWN("beta|dpo_beta|dpo_label_smoothing|label_smoothing|dpo_gamma_beta_ratio|gamma_beta_ratio|num_epochs|cache_logprobs_only|profiling|temperature|mixer_list|"
           "mixer_list_splits|transform_fn|target_columns|send_slack_alerts|eval_workspace|eval_priority|oe_eval_gpu_multiplier"),
     BY(read_8bit, "use_8bit_optimizer", NULL),
     KNOWN(

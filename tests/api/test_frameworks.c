@@ -245,6 +245,8 @@ static const struct {
     {FILE_OF("open-instruct", "python open_instruct/dpo_tune_cache.py --max_seq_length 512"), "training/trainer", "open-instruct"},
     {FILE_OF("open-instruct", "loss_type: dpo\\nattn_implementation: flash_2\\n"), "training/attention", "flash_attention_2"},
     {FILE_OF("open-instruct", "dpo_loss_type: simpo\\nnum_epochs: 1\\n"), "training/stage", "simpo"},
+    {FILE_OF("open-instruct", "accelerate launch --use_deepspeed --deepspeed_config_file configs/ds_configs/stage3_no_offloading_accelerate.conf "
+                              "open_instruct/dpo_tune_cache.py --beta 5"), "training/buckets/max_live_elems", "1000000000"},
     {FILE_OF("open-instruct", "loss_type: dpo\\nzero_stage: 3\\n"), "training/buckets/max_live_elems", "1000000000"},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.11\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/torch", "2.11"},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.11\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"micro_batch_size: 2\\n\"}}", "stack/peft", "0.20"},
@@ -298,6 +300,10 @@ static const struct {
     {FILE_OF("trl", "trl dpo --loss_type ipo"), "/framework_config/text/loss_type"},
     {FILE_OF("trl", "trl dpo --use_weighting"), "/framework_config/text/use_weighting"},
     {FILE_OF("open-instruct", "python open_instruct/dpo.py --max_seq_length 512"), "/framework_config/text/launcher/run"},
+    {FILE_OF("open-instruct", "python open_instruct/grpo_fast.py --beta 0.01 --temperature 1.0"), "/framework_config/text/launcher/run"},
+    {FILE_OF("llama-factory", "peft_config:\\n  name: lora\\n"), "/framework_config/text/peft_config"},
+    {FILE_OF("ms-swift", "swift rlhf --rlhf_type kto --model Qwen/Qwen2-0.5B"), "/framework_config/text/rlhf_type"},
+    {FILE_OF("ms-swift", "swift rlhf --rlhf_type dpo --model Qwen/Qwen2-0.5B --ref_model Qwen/Qwen2-7B"), "/framework_config/text/ref_model"},
     {FILE_OF("axolotl", "process_reward_model: true\\nnum_labels: 3\\n"), "/framework_config/text/num_labels"},
 };
 
