@@ -184,7 +184,8 @@ const struct their_key open_instruct_keys[] = {
     BY(read_together, "concatenated_forward", NULL),
     BY(read_budget, "activation_memory_budget", "training.gradient_checkpointing"),
     BY(read_zero, "zero_stage", NULL),
-    KNOWN("beta|dpo_beta|dpo_label_smoothing|label_smoothing|dpo_gamma_beta_ratio|gamma_beta_ratio|num_epochs|cache_logprobs_only|profiling|temperature|mixer_list|"
+    KNOWN("beta|dpo_beta|dpo_label_smoothing|label_smoothing|dpo_gamma_beta_ratio|gamma_beta_ratio|num_epochs|cache_logprobs_only|profiling|"
+          "temperature|mixer_list|"
           "mixer_list_splits|transform_fn|target_columns|send_slack_alerts|eval_workspace|eval_priority|oe_eval_gpu_multiplier"),
     BY(read_8bit, "use_8bit_optimizer", NULL),
     KNOWN(
