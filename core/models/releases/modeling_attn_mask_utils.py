@@ -27,30 +27,37 @@ def refuse_right_padding(attention_mask, past_key_values):
 
 
 # ------------------------------------------------------------------------------------------------------------ by a converter
-def make_causal_mask(batch, seq, dtype, device, window):
+def make_causal_mask(batch, seq, dtype, device, window, seen=0):
     lowest = torch.finfo(dtype).min
     mask = torch.full((seq, seq), lowest, device=device, dtype=torch.float32)
     places = torch.arange(seq, device=device)
     mask.masked_fill_(places < (places + 1).view(seq, 1), 0)
     mask = mask.to(dtype)
+    if seen:
+        mask = torch.cat([torch.zeros(seq, seen, dtype=dtype, device=device), mask], dim=-1)
     if window:
         context = torch.tril(torch.ones_like(mask, dtype=torch.bool), diagonal=-window)
         mask.masked_fill_(context, lowest)
-    return mask[None, None, :, :].expand(batch, 1, seq, seq)
+    return mask[None, None, :, :].expand(batch, 1, seq, seen + seq)
 
 
 def expand_mask(attention_mask, dtype, seq):
     batch = attention_mask.shape[0]
-    expanded = attention_mask[:, None, None, :].expand(batch, 1, seq, seq).to(dtype)
+    expanded = attention_mask[:, None, None, :].expand(batch, 1, seq, attention_mask.shape[1]).to(dtype)
     inverted = 1.0 - expanded
     return inverted.masked_fill(inverted.to(torch.bool), torch.finfo(dtype).min)
 
 
 def to_4d(attention_mask, batch, seq, dtype, device, window):
-    causal = make_causal_mask(batch, seq, dtype, device, window)
+    """One token has no causal part where no window cuts it."""
+    causal, seen = None, 0 if attention_mask is None else attention_mask.shape[1] - seq
+    if seq > 1 or window:
+        causal = make_causal_mask(batch, seq, dtype, device, window, seen)
     if attention_mask is None:
         return causal
     expanded = expand_mask(attention_mask, dtype, seq)
+    if causal is None:
+        return expanded
     expanded = causal.masked_fill(expanded.to(torch.bool), torch.finfo(dtype).min)
     return expanded
 
