@@ -139,13 +139,13 @@ sv f_grouped_mm(struct script *s, const struct script_args *a)
 sv tensor_becomes(struct script *s, struct tensor *t, sv self, val out)
 {
     if (run_dead(t->run)) {
-        consume(t->run, out); /* the result was the last that a recomputation saves */
+        calls_held(t->run, CALLED_CONSUME, out); /* the result was the last that a recomputation saves */
         return run_failed(s, t->run);
     }
-    calls_unheard(t->run);
-    out = owned(t->run, out);
+    if (t->run->values[out].floating)
+        calls_held(t->run, CALLED_HOLD, out);
     rebase_history(t->run, t->v, out);
-    value_unref(t->run, out);
+    calls_held(t->run, CALLED_DROP, out);
     t->content = content_unknown();
     return run_dead(t->run) ? run_failed(s, t->run) : sv_keep(self);
 }
@@ -183,7 +183,7 @@ sv written_in_place(struct script *s, struct tensor *t, const char *name, uint32
     if (!sv_ok(made))
         return made;
     out = value_in(as_tensor(s, made));
-    value_ref(t->run, out);
+    calls_held(t->run, CALLED_LEND, out);
     sv_drop(s, made);
     return tensor_becomes(s, t, argv[0], out);
 }

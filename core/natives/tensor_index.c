@@ -411,7 +411,7 @@ static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, cons
     if (!sv_ok(made))
         return false;
     out = value_in(as_tensor(s, made));
-    value_ref(t->run, out);
+    calls_held(t->run, CALLED_LEND, out);
     sv_drop(s, made);
     made = tensor_becomes(s, t, self, out);
     sv_drop(s, made);

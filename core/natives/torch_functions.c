@@ -53,16 +53,6 @@ static sv t_full(struct script *s, const struct script_args *a)
     return wrap_content(s, r, factory(r, OP_FULL, dtype, nd, size), content_const(c));
 }
 
-/* memory_format=torch.preserve_format */
-static val shaped_like(struct run *r, enum op op, enum dtype dtype, val x)
-{
-    val out = pointwise_empty(r, op, dtype, 1, &x);
-
-    calls_unheard(r);
-    launch(r, op, out, 0, NULL);
-    return out;
-}
-
 /* ones_like(x), zeros_like, full_like, empty_like */
 static sv t_like(struct script *s, const struct script_args *a)
 {
@@ -77,7 +67,7 @@ static sv t_like(struct script *s, const struct script_args *a)
     if (!r || !dtype_arg(s, a->v[1], &dtype))
         return sv_null();
     return wrap_content(s, r,
-                        r == t->run ? shaped_like(r, (enum op)a->def->data, dtype, value_in(t))
+                        r == t->run ? factory_like(r, (enum op)a->def->data, dtype, value_in(t))
                                     : factory(r, (enum op)a->def->data, dtype, shape_of(t)->ndim, shape_of(t)->size),
                         a->def->data == OP_EMPTY ? content_unknown() : content_const(a->def->data == OP_ONES_LIKE));
 }

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "torch/module.h"
 #include "torch/ops.h"
+#include "torch/views.h"
 #include "torch/work.h"
 
 #include <string.h>

@@ -113,6 +113,11 @@ static inline void calls_held(struct run *r, enum called what, val v)
 #define ASKED_VV(r, what, a, b)     ASKED(r, what, 2, ((const val[]){a, b}), 0, NULL)
 #define ASKED_VVV(r, what, a, b, c) ASKED(r, what, 3, ((const val[]){a, b, c}), 0, NULL)
 #define ASKED_VI(r, what, a, ...)   ASKED(r, what, 1, (&(const val){a}), CALLS_COUNT(__VA_ARGS__), ((const int64_t[]){__VA_ARGS__}))
+#define ASKED_TWO(r, what, a, n_i, i, ret) /* of an operator with two results */ \
+    if ((r)->calls) {                                                               \
+        calls_ask_many(r, CALLED_##what, 1, &(a), n_i, i, 2, ret);                  \
+        return;                                                                     \
+    }
 #define CALLS_COUNT(...)            (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static inline void calls_unheard(struct run *r) /* something happens to the run that cannot be written down */

@@ -8,6 +8,7 @@
 /* TensorTopK.cu: one block a slice, sorted in place; slices that many blocks share take scratch and are refused by the caller. */
 void topk(struct run *r, val a, int dim, int64_t k, val ret[2])
 {
+    ASKED_TWO(r, topk, a, 2, ((const int64_t[]){dim, k}), ret);
     uint32_t node = attach(r, OP_TOPK, 1, &a);
     int64_t size[MAX_DIMS];
     int nd = r->values[a].ndim;
@@ -32,6 +33,7 @@ void topk(struct run *r, val a, int dim, int64_t k, val ret[2])
 /* x.max(dim): the kernel reduces pairs, whose scratch is that of a reduction over one dimension */
 void extreme_dim(struct run *r, enum op op, val a, int dim, bool keepdim, val ret[2])
 {
+    ASKED_TWO(r, extreme_dim, a, 3, ((const int64_t[]){op, dim, keepdim}), ret);
     uint32_t node = attach(r, op, 1, &a);
     int64_t size[MAX_DIMS];
     int nd = 0;
@@ -57,6 +59,7 @@ void extreme_dim(struct run *r, enum op op, val a, int dim, bool keepdim, val re
 /* gather(x, dim, index): as large as the index */
 val gather_op(struct run *r, val a, val index)
 {
+    ASKED_VV(r, gather_op, a, index);
     uint32_t node = attach(r, OP_GATHER, 1, &a);
     val out;
 
@@ -100,6 +103,7 @@ enum { SORT_SMALL = 4096, SORT_TILE_PAIRS = 3840 };
 
 void sort_integers(struct run *r, val a, val ret[2])
 {
+    ASKED_TWO(r, sort_integers, a, 0, NULL, ret);
     int64_t n = size_of(r, a, -1);
     uint64_t bytes = (uint64_t)numel(r, a) * 8;
 
@@ -166,6 +170,7 @@ static void launch_grouped(struct run *r, val out, val a, val b, int64_t experts
 
 val grouped_mm(struct run *r, val a, val b, val offs)
 {
+    ASKED_VVV(r, grouped_mm, a, b, offs);
     val in[2] = {a, b}, out;
     uint32_t node = attach(r, OP_GROUPED_MM, 2, in);
 

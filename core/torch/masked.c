@@ -1,11 +1,13 @@
 /* masked.c - elements that a mask of truth values chooses (x[mask], masked_scatter; how many they are is the caller's to know), or two lists of places. */
 #include "torch/autograd.h"
+#include "torch/calls.h"
 
 #include <string.h>
 
 /* TensorAdvancedIndexing.cpp: nonzero() of the mask, an index for each of its dimensions, one gather */
 val mask_index(struct run *r, val x, val mask, int64_t n)
 {
+    ASKED(r, mask_index, 2, ((const val[]){x, mask}), 1, &n);
     const int gone = r->values[mask].ndim;
     int64_t size[MAX_DIMS] = {n};
     int nd = 1;
@@ -34,6 +36,7 @@ val mask_index(struct run *r, val x, val mask, int64_t n)
 /* A copy of x, whose masked elements are those of the source in their order: the places are a scan of the mask. */
 val masked_scatter(struct run *r, val x, val mask, val source, int64_t n)
 {
+    ASKED(r, masked_scatter, 3, ((const val[]){x, mask, source}), 1, &n);
     const val in[2] = {x, source};
     uint32_t node = attach(r, OP_MASKED_SCATTER, 2, in), places;
     int64_t elems;
@@ -63,6 +66,7 @@ val masked_scatter(struct run *r, val x, val mask, val source, int64_t n)
  * AdvancedIndex) */
 val index_pair(struct run *r, val x, val i, val j)
 {
+    ASKED_VVV(r, index_pair, x, i, j);
     int64_t size[MAX_DIMS] = {size_of(r, i, 0)};
     int nd = 1;
     uint32_t node = attach(r, OP_INDEX_PAIR, 1, &x);

@@ -539,6 +539,7 @@ val to_dtype(struct run *r, val a, enum dtype dtype)
 /* TensorConversions.cpp _to_copy */
 val to_dtype_contiguous(struct run *r, val a, enum dtype dtype)
 {
+    ASKED_VI(r, to_dtype_contiguous, a, dtype);
     uint32_t node;
     val out;
 
@@ -579,6 +580,7 @@ val contiguous(struct run *r, val a)
 /* derivatives.yaml saves both, other first */
 val extreme_of_two(struct run *r, enum op op, val a, val b)
 {
+    ASKED(r, extreme_of_two, 2, ((const val[]){a, b}), 1, (&(const int64_t){op}));
     val in[2] = {a, b}, out;
     uint32_t node = attach(r, op, 2, in);
 
@@ -710,6 +712,16 @@ val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t
         return calls_ask(r, CALLED_factory, 0, NULL, 2 + ndim, asked);
     }
     val out = value_empty(r, op, dtype, ndim, size);
+
+    launch(r, op, out, 0, NULL);
+    return out;
+}
+
+/* memory_format=torch.preserve_format */
+val factory_like(struct run *r, enum op op, enum dtype dtype, val like)
+{
+    ASKED_VI(r, factory_like, like, op, dtype);
+    val out = pointwise_empty(r, op, dtype, 1, &like);
 
     launch(r, op, out, 0, NULL);
     return out;
@@ -1106,7 +1118,13 @@ val expand(struct run *r, val a, int ndim, const int64_t *size)
 
 val as_strided(struct run *r, val a, int ndim, const int64_t *size, const int64_t *stride)
 {
-    calls_unheard(r);
+    if (r->calls) {
+        int64_t asked[2 * MAX_DIMS];
+
+        memcpy(asked, size, (size_t)ndim * sizeof *size);
+        memcpy(asked + ndim, stride, (size_t)ndim * sizeof *stride);
+        return calls_ask(r, CALLED_as_strided, 1, &a, 2 * ndim, asked);
+    }
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *y = &r->values[out];
 
@@ -1149,6 +1167,7 @@ val slice(struct run *r, val a, int dim, int64_t start, int64_t end)
 /* python_variable_indexing.cpp: a slice that cuts nothing is the tensor itself, which indexing returns as an alias. */
 val index_slice(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step)
 {
+    ASKED_VI(r, index_slice, a, dim, start, end, step);
     if (run_dead(r) || start || end != size_of(r, a, dim) || step != 1)
         return slice_step(r, a, dim, start, end, step);
     return finish_view(r, OP_ALIAS, a, alias_view(r, a), 0);
@@ -1344,6 +1363,7 @@ val cat(struct run *r, int n, const val *in, int dim)
 
 val cat_to_empty(struct run *r, val a, enum dtype empty, int dim)
 {
+    ASKED_VI(r, cat_to_empty, a, empty, dim);
     const struct value *x = &r->values[a];
 
     return run_dead(r) ? 0 : joined(r, OP_CAT, empty, 1, &a, dim < 0 ? dim + x->ndim : dim, x->ndim, x->size);

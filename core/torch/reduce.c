@@ -226,6 +226,7 @@ static val sum_raw(struct run *r, val a, unsigned dims, bool keepdim, enum op op
 
 val argmax(struct run *r, val a, int dim, bool keepdim)
 {
+    ASKED_VI(r, argmax, a, dim, keepdim);
     int64_t size[MAX_DIMS];
     int nd = 0;
     val out;
@@ -292,6 +293,7 @@ val cumsum_raw(struct run *r, val a, int dim, enum dtype dtype)
 
 val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
 {
+    ASKED_VI(r, cumsum_as, a, dim, dtype);
     uint32_t node;
     val out;
 
@@ -365,6 +367,7 @@ val mean_last(struct run *r, val a)
 /* ReduceOps.cpp logsumexp_out_impl: the greatest of each row, infinite ones made 0; exp of what is above it, summed */
 val logsumexp(struct run *r, val a, int dim)
 {
+    ASKED_VI(r, logsumexp, a, dim);
     int64_t size[MAX_DIMS];
     int nd = 0;
     enum dtype dtype;
@@ -510,6 +513,12 @@ val pad_raw(struct run *r, val a, const int64_t *size, bool grows)
 
 val pad_constant(struct run *r, val a, const int64_t *size, bool grows)
 {
+    if (r->calls) {
+        int64_t asked[1 + MAX_DIMS] = {grows};
+
+        memcpy(asked + 1, size, (size_t)r->values[a].ndim * sizeof *size);
+        return calls_ask(r, CALLED_pad_constant, 1, &a, 1 + r->values[a].ndim, asked);
+    }
     uint32_t node = attach(r, OP_CONSTANT_PAD, 1, &a);
     val out;
 
@@ -523,6 +532,7 @@ val pad_constant(struct run *r, val a, const int64_t *size, bool grows)
 /* Convolution.cpp _convolution: the kernel wants a contiguous input, the node keeps what was given. */
 val conv1d_depthwise(struct run *r, val x, val weight, val bias, struct conv1d_how how)
 {
+    ASKED(r, conv1d_depthwise, 3, ((const val[]){x, weight, bias}), 3, ((const int64_t[]){how.padding, how.stride, how.dilation}));
     struct pins p = {0};
     val in[3], out, held;
     uint32_t node;
@@ -683,6 +693,7 @@ val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
 
 val index_rows(struct run *r, val table, val ids)
 {
+    ASKED_VV(r, index_rows, table, ids);
     int64_t size[MAX_DIMS];
     int nd = r->values[ids].ndim;
     val out;
@@ -717,6 +728,7 @@ val index_first(struct run *r, enum op op, val x, val indices)
 
 val index_along(struct run *r, enum op op, val x, int dim, val indices)
 {
+    ASKED(r, index_along, 2, ((const val[]){x, indices}), 2, ((const int64_t[]){op, dim}));
     uint32_t node = attach(r, op, 1, &x);
     val out;
 
@@ -737,6 +749,7 @@ val index_along(struct run *r, enum op op, val x, int dim, val indices)
 
 val index_put_first(struct run *r, val x, val indices, int64_t rows)
 {
+    ASKED(r, index_put_first, 2, ((const val[]){x, indices}), 1, &rows);
     uint32_t node = attach(r, OP_INDEX_PUT_FIRST, 1, &x);
     val out;
 

@@ -254,6 +254,7 @@ static val cudnn_attention(struct run *r, val q, val k, val v, val given, bool c
 /* attention.cpp convert_boolean_attn_mask: a mask of bool becomes one of q's dtype, in each call. */
 val float_mask(struct run *r, val mask, enum dtype dtype)
 {
+    ASKED_VI(r, float_mask, mask, dtype);
     val zero, inf, inverse, out;
 
     if (!mask || dtype_of(r, mask) != DTYPE_BOOL)

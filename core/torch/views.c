@@ -270,6 +270,10 @@ static bool saves(const struct run *r, uint32_t node, uint32_t storage)
 
 COLD void rebase_history(struct run *r, val v, val writer)
 {
+    if (r->calls) {
+        calls_ask_many(r, CALLED_rebase_history, 2, (const val[]){v, writer}, 0, NULL, 0, NULL);
+        return;
+    }
     struct value *x = &r->values[v];
     uint32_t node = writer && writer != v ? r->values[writer].node : 0;
 
@@ -372,7 +376,7 @@ COLD void back_as_strided(struct back *b)
 /* ------------------------------------------------------------------------------------------------------------- in place */
 val copy_in_place(struct run *r, val a, val from)
 {
-    calls_unheard(r);
+    ASKED_VV(r, copy_in_place, a, from);
     val in[2] = {a, from}, out;
     uint32_t node = attach(r, OP_COPY_INTO, 2, in);
 
@@ -405,7 +409,7 @@ void back_copy_into(struct back *b)
 
 val fill_in_place(struct run *r, val a)
 {
-    calls_unheard(r);
+    ASKED_V(r, fill_in_place, a);
     uint32_t node = attach(r, OP_FILL, 1, &a);
     val out = run_dead(r) ? 0 : value_alias(r, a);
 
@@ -427,7 +431,7 @@ void back_fill(struct back *b)
 /* a op= b: a keeps its storage. What the formula needs of the old a is cloned before: VariableType's original_self. */
 val write_in_place(struct run *r, enum op op, val a, val b)
 {
-    calls_unheard(r);
+    ASKED(r, write_in_place, 2, ((const val[]){a, b}), 1, (&(const int64_t){op}));
     val in[2] = {a, b}, old = 0, out;
     uint32_t node = attach(r, op, b ? 2 : 1, in);
     bool multiplies = op == OP_MUL || op == OP_DIV;
@@ -467,7 +471,7 @@ static void save_old(struct run *r, uint32_t node, val a)
 
 val unary_in_place(struct run *r, enum op op, val a, double p)
 {
-    calls_unheard(r);
+    ASKED_VI(r, unary_in_place, a, op, calls_bits(p));
     uint32_t node = attach(r, op, 1, &a);
     const bool result = op_rows[op].saves == SAVES_RESULT || saves_written(op);
     val out;
@@ -489,7 +493,7 @@ val unary_in_place(struct run *r, enum op op, val a, double p)
 /* x.clamp_(min, max) */
 val clamp_in_place(struct run *r, val a, bool min, bool max)
 {
-    calls_unheard(r);
+    ASKED_VI(r, clamp_in_place, a, min, max);
     uint32_t node = attach(r, OP_CLAMP, 1, &a);
     val out;
 

@@ -4,6 +4,7 @@
 #include "tests/support/unit.h"
 #include "torch/module.h"
 #include "torch/ops.h"
+#include "torch/views.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,36 @@ static val forward(struct module *m, val x)
     return out;
 }
 
+/* Of two results; what is written in place goes on as what was written into it, a part of it too. */
+static val forward_in_place(struct module *m, val x)
+{
+    val up = call(&run, m->first, x), two[2], part, written, out;
+
+    calls_held(&run, CALLED_HOLD, up);
+    topk(&run, up, 1, 4, two);
+    for (int i = 0; i < 2; i++)
+        calls_held(&run, CALLED_HOLD, two[i]);
+    part = slice_step(&run, up, 1, 0, 4, 1);
+    calls_held(&run, CALLED_HOLD, part);
+    written = write_in_place(&run, OP_ADD, part, two[0]);
+    calls_held(&run, CALLED_HOLD, written);
+    rebase_history(&run, part, written);
+    calls_held(&run, CALLED_DROP, written);
+    out = mul(&run, up, up);
+    calls_held(&run, CALLED_HOLD, out);
+    calls_held(&run, CALLED_DROP, part);
+    calls_held(&run, CALLED_DROP, two[1]);
+    calls_held(&run, CALLED_DROP, two[0]);
+    calls_held(&run, CALLED_DROP, up);
+    return out;
+}
+
+static const struct forward_row {
+    const char *name;
+    val (*forward)(struct module *m, val x);
+    bool views;
+} forwards[] = {{"operators", forward, false}, {"in place", forward_in_place, true}};
+
 static val input(void)
 {
     return owned(&run, empty(&run, DTYPE_BF16, SHAPE(TOKENS, WIDTH)));
@@ -96,16 +127,16 @@ static val hand(void *of, int n, const val *v, const int64_t *i)
 static int hands;
 static const struct calls_host host = {hand, &hands};
 
-static const struct calls *written(val x, val *ret)
+static const struct calls *written(const struct forward_row *row, val x, val *ret)
 {
     struct calls_key key = key_of(7);
     const struct calls *c = NULL;
 
     ck_assert(!calls_find(book, &key, &c));
     ck_assert(calls_begin(&run, book, &key, layer[0], 1, &x));
-    *ret = forward(layer[0], x);
+    *ret = row->forward(layer[0], x);
     calls_end(&run, 1, ret, 0, 5, 0);
-    ck_assert(calls_find(book, &key, &c) && c);
+    ck_assert_msg(calls_find(book, &key, &c) && c, "%s", row->name);
     ck_assert_uint_eq(calls_steps(c), 5);
     return c;
 }
@@ -123,11 +154,16 @@ static void same_births(uint32_t from, uint32_t to, uint32_t n)
 /* Of the second layer the calls of the first: the tape of the second, module numbers too. */
 START_TEST(asks_again)
 {
+    const struct forward_row *row = &forwards[_i];
     val x = input(), y, z, of_hand;
-    const struct calls *c = written(x, &y);
-    uint32_t births = run.n_births, events = run.n_events, n, n_events;
+    const struct calls *c;
+    uint32_t births, events, n, n_events;
 
-    of_hand = forward(layer[1], x);
+    run.views_known = row->views;
+    c = written(row, x, &y);
+    births = run.n_births;
+    events = run.n_events;
+    of_hand = row->forward(layer[1], x);
     n = run.n_births - births;
     n_events = run.n_events - events;
     births = run.n_births;
@@ -147,7 +183,7 @@ END_TEST
 START_TEST(sees_what_differs)
 {
     val x = input(), y, z = 0;
-    const struct calls *c = written(x, &y);
+    const struct calls *c = written(forwards, x, &y);
 
     calls_again(&run, c, &host, layer[LAYERS - 1], &x, &z);
     ck_assert(run.diverged);
@@ -189,7 +225,7 @@ START_TEST(full_book)
     struct calls_key key;
     const struct calls *c;
 
-    (void)written(x, &y);
+    (void)written(forwards, x, &y);
     for (uint64_t i = 0; i < 20000; i++) {
         key = key_of(100 + i);
         ck_assert(calls_begin(&run, book, &key, layer[0], 1, &x));
@@ -229,5 +265,5 @@ START_TEST(by_hand)
 }
 END_TEST
 
-UNIT_TESTS("torch/calls", tcase_add_checked_fixture(unit_.tcase, begin, end); unit_test(asks_again); unit_test(sees_what_differs);
+UNIT_TESTS("torch/calls", tcase_add_checked_fixture(unit_.tcase, begin, end); unit_rows(asks_again, forwards); unit_test(sees_what_differs);
            unit_rows(gives_up, ways); unit_test(full_book); unit_test(by_hand);)
