@@ -94,11 +94,29 @@ bool hearing_begins(struct natives *n, struct hearing *h, struct nn_module *laye
     return true;
 }
 
+enum { CONTENT_WORDS = 3 };
+
+static void pack_content(struct content c, int64_t ret[CONTENT_WORDS])
+{
+    ret[0] = (int64_t)((uint64_t)c.kind | (uint64_t)c.n << 8 | (uint64_t)(uint16_t)c.dim << 24);
+    ret[1] = calls_bits(c.c);
+    ret[2] = calls_bits(c.skew);
+}
+
+static struct content unpack_content(const int64_t words[CONTENT_WORDS])
+{
+    uint64_t w = (uint64_t)words[0];
+
+    return (struct content){(enum content_kind)(w & 0xff), (uint16_t)(w >> 8), (int16_t)(uint16_t)(w >> 24), calls_double(words[1]), calls_double(words[2])};
+}
+
 static void add_content(struct calls_key *k, struct content c)
 {
-    calls_key_add(k, (uint64_t)c.kind | (uint64_t)c.n << 8 | (uint64_t)(uint16_t)c.dim << 24);
-    calls_key_add(k, (uint64_t)calls_bits(c.c));
-    calls_key_add(k, (uint64_t)calls_bits(c.skew));
+    int64_t words[CONTENT_WORDS];
+
+    pack_content(c, words);
+    for (int i = 0; i < CONTENT_WORDS; i++)
+        calls_key_add(k, (uint64_t)words[i]);
 }
 
 bool hearing_takes_tensor(struct natives *n, struct hearing *h, val v, struct content c)
@@ -191,10 +209,15 @@ void hearing_begun(struct natives *n, struct hearing *h)
     }
 }
 
-/* Tensors of which nothing is known but what core/torch knows. */
+/* Tensors of which nothing is known but what core/torch knows, and what they contain. */
+static bool is_telling(const struct natives *n, const struct tensor *t)
+{
+    return t && t->run == n->run && !t->param && t->v && !t->mapped && !t->rows;
+}
+
 static bool is_plain(const struct natives *n, const struct tensor *t)
 {
-    return t && t->run == n->run && !t->param && t->v && !t->mapped && t->content.kind == CONTENT_UNKNOWN && !t->rows;
+    return is_telling(n, t) && t->content.kind == CONTENT_UNKNOWN;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ by hand */
@@ -239,7 +262,37 @@ static bool tell_class(struct script *s, sv cls, struct hand *h)
     return same;
 }
 
-/* Numbers: how many arguments, of each its tag and, where it is no tensor, its value; the class. */
+enum { TUPLE_TOLD = SV_OBJECT | SV_COUNTED };
+
+/* Sizes. */
+static bool tell_tuple(sv v, struct hand *h)
+{
+    uint32_t n;
+    const sv *item = seq_items(v, &n);
+
+    if ((size_t)h->n_i + 2 + n > HAND_NUMBERS)
+        return false;
+    h->i[h->n_i++] = TUPLE_TOLD;
+    h->i[h->n_i++] = n;
+    for (uint32_t k = 0; k < n; k++) {
+        if (item[k].tag != SV_INT)
+            return false;
+        h->i[h->n_i++] = item[k].i;
+    }
+    return true;
+}
+
+static sv tuple_told(struct script *s, const int64_t **i)
+{
+    uint32_t n = (uint32_t)*(*i)++;
+    sv item[HAND_NUMBERS];
+
+    for (uint32_t k = 0; k < n; k++)
+        item[k] = sv_int(*(*i)++);
+    return tuple_new(s, n, item);
+}
+
+/* Numbers: how many arguments, of each its tag and its value, of a tensor what it contains; the class. */
 static bool tell(struct natives *n, struct hand *h, const struct script_args *a)
 {
     h->i[h->n_i++] = a->n - 1;
@@ -247,13 +300,21 @@ static bool tell(struct natives *n, struct hand *h, const struct script_args *a)
         sv v = a->v[i];
         struct tensor *t = as_tensor(n->s, v);
 
-        if (h->n == CALLS_INPUTS || h->n_i + 2 > HAND_NUMBERS || (t ? !is_plain(n, t) : v.tag > SV_FLOAT))
+        if (sv_is(v, KIND_TUPLE)) {
+            if (!tell_tuple(v, h))
+                return false;
+            continue;
+        }
+        if (h->n == CALLS_INPUTS || h->n_i + 1 + CONTENT_WORDS > HAND_NUMBERS || (t ? !is_telling(n, t) : v.tag > SV_FLOAT))
             return false;
         h->i[h->n_i++] = t ? SV_OBJECT : v.tag;
-        if (t)
+        if (t) {
             h->v[h->n++] = t->v;
-        else
+            pack_content(t->content, h->i + h->n_i);
+            h->n_i += CONTENT_WORDS;
+        } else {
             h->i[h->n_i++] = v.tag > SV_NONE ? v.i : 0;
+        }
     }
     return !a->n_kw && tell_class(n->s, a->v[0], h);
 }
@@ -279,8 +340,8 @@ void hand_ends(struct natives *n, struct hand *h, sv result)
     n->by_hand += h->left - script_steps_left(n->s);
     if (!h->writer)
         return;
-    calls_hand_ends(n->run, h->writer, h->n, h->v, is_plain(n, t) ? t->v : 0);
-    if (sv_ok(result) && !is_plain(n, t))
+    calls_hand_ends(n->run, h->writer, h->n, h->v, is_telling(n, t) ? t->v : 0);
+    if (sv_ok(result) && !is_telling(n, t))
         calls_give_up(n->run);
 }
 
@@ -295,7 +356,16 @@ static sv apply_again(struct natives *n, const val *v, const int64_t *i)
     for (uint32_t k = 1; k <= n_args; k++) {
         uint32_t tag = (uint32_t)*i++;
 
-        args[k] = tag & SV_OBJECT ? natives_tensor(n, *v++) : (sv){.tag = tag, .i = *i++};
+        if (tag == TUPLE_TOLD) {
+            args[k] = tuple_told(n->s, &i);
+        } else if (tag & SV_OBJECT) {
+            args[k] = natives_tensor(n, *v++);
+            if (sv_ok(args[k]))
+                as_tensor(n->s, args[k])->content = unpack_content(i);
+            i += CONTENT_WORDS;
+        } else {
+            args[k] = (sv){.tag = tag, .i = *i++};
+        }
         ok = ok && sv_ok(args[k]);
     }
     memcpy(text, i, 8 * (strlen((const char *)i) / 8 + 1));

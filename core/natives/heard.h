@@ -4,7 +4,7 @@
 
 #include "natives/nn.h"
 
-enum { HAND_NUMBERS = 96 };
+enum { HAND_NUMBERS = 128 };
 
 struct hearing {
     struct calls_key key;

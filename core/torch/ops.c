@@ -1015,6 +1015,7 @@ static void take_apart(struct value *y)
 
 val view_as_complex(struct run *r, val a)
 {
+    ASKED_V(r, view_as_complex, a);
     val out = run_dead(r) ? 0 : alias_view(r, a);
 
     if (!out)
@@ -1025,6 +1026,7 @@ val view_as_complex(struct run *r, val a)
 
 val view_as_real(struct run *r, val a)
 {
+    ASKED_V(r, view_as_real, a);
     val out = run_dead(r) ? 0 : alias_view(r, a);
 
     if (!out)

@@ -585,6 +585,7 @@ val flash_attn_func(struct run *r, val q, val k, val v)
  * is an attribute of ctx, which nobody releases before the node itself dies. */
 val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows, val longest)
 {
+    ASKED(r, flash_attn_varlen, 5, ((const val[]){q, k, v, cumulative, longest}), 1, &rows);
     val in[3] = {q, k, v}, out;
     int64_t tokens;
     uint32_t node;
