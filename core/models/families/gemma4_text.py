@@ -111,7 +111,8 @@ class Gemma4TextModel(Gemma3TextModel):
             self, None, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
         hidden_states = inputs_embeds
         tables = self.tables(hidden_states, position_ids)
-        shared_kv_states = KVSharingDict()
+        shares = any(layer.self_attn.sharing for layer in self.layers)
+        shared_kv_states = KVSharingDict() if shares else None  # an empty one keeps nothing, and layers without are heard
         for i, (layer, mask, turn) in enumerate(zip(self.layers, masks, tables)):
             rows = per_layer_inputs[:, :, i, :] if per_layer_inputs is not None else None
             hidden_states = layer(hidden_states, rows, shared_kv_states=shared_kv_states, position_embeddings=turn, attention_mask=mask,
