@@ -41,12 +41,7 @@ static void say_model(struct jsonw *w, const struct launch *l)
         say(w, "the model in it has a head for %s: from_pretrained() of that class", tasks[r->stage].stage);
     else if (r->stage != TASK_SFT)
         say(w, "the Trainer in it is %s%s: %s=%u%s", tasks[r->stage].by == TRAINER_TRL ? "trl 1.16's " : "", tasks[r->stage].trainer,
-            tasks[r->stage].by == TRAINER_TRL             ? "max_length"
-            : tasks[r->stage].by == TRAINER_AXOLOTL       ? "sequence_len"
-            : tasks[r->stage].by == TRAINER_OPEN_INSTRUCT ? "max_seq_length"
-            : tasks[r->stage].by == TRAINER_MS_SWIFT      ? "max_length"
-                                                          : "cutoff_len", r->seq_len_tokens,
-            r->reference == REFERENCE_PRECOMPUTED ? ", precompute_ref_log_probs=True" : "");
+            trainer_rows[tasks[r->stage].by].length, r->seq_len_tokens, r->reference == REFERENCE_PRECOMPUTED ? ", precompute_ref_log_probs=True" : "");
     if (r->packing)
         say(w, "data_collator=DataCollatorWithFlattening(): rows are packed to %u tokens, and a batch is one row whose position_ids start anew",
             r->seq_len_tokens);

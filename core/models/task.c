@@ -14,6 +14,14 @@ const struct task tasks[TASK_COUNT] = {
 #undef TASK
 };
 
+const struct trainer_row trainer_rows[TRAINER_COUNT] = {
+    [TRAINER_TRL] = {"trl", "trl 1.16", "max_length"},
+    [TRAINER_LLAMA_FACTORY] = {"LLaMA-Factory", "LLaMA-Factory 0.9.5", "cutoff_len"},
+    [TRAINER_AXOLOTL] = {"axolotl", "axolotl 0.19", "sequence_len"},
+    [TRAINER_OPEN_INSTRUCT] = {"open-instruct", "open-instruct e6c3044a", "max_seq_length"},
+    [TRAINER_MS_SWIFT] = {"ms-swift", "ms-swift 4.6.0", "max_length"},
+};
+
 const char *task_name(const char *list, int k, char *ret, size_t bytes)
 {
     size_t n;

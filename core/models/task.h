@@ -29,7 +29,12 @@ enum refers { REFERS_NOT, REFERS_POLICY, REFERS_TEACHER }; /* the model as it wa
 enum { TASK_MORE = 7 }; /* tensors of a batch beside ids and mask */
 
 /* Who computes the loss of a stage that several do. */
-enum trainer_of { TRAINER_TRL, TRAINER_LLAMA_FACTORY, TRAINER_AXOLOTL, TRAINER_OPEN_INSTRUCT, TRAINER_MS_SWIFT };
+enum trainer_of { TRAINER_TRL, TRAINER_LLAMA_FACTORY, TRAINER_AXOLOTL, TRAINER_OPEN_INSTRUCT, TRAINER_MS_SWIFT, TRAINER_COUNT };
+struct trainer_row {
+    const char *name, *release; /* as it stands in core/models/library */
+    const char *length;         /* what it calls the tokens of a row */
+};
+extern const struct trainer_row trainer_rows[TRAINER_COUNT];
 
 struct task {
     enum trainer_of by;

@@ -166,11 +166,7 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
         return resolve_head(r, task, c->err);
     if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s is modelled as %s has it, beside transformers 5", task->stage,
-                       task->by == TRAINER_LLAMA_FACTORY   ? "LLaMA-Factory 0.9.5"
-                       : task->by == TRAINER_AXOLOTL       ? "axolotl 0.19"
-                       : task->by == TRAINER_OPEN_INSTRUCT ? "open-instruct e6c3044a"
-                       : task->by == TRAINER_MS_SWIFT      ? "ms-swift 4.6.0"
-                                                           : "trl 1.16");
+                       trainer_rows[task->by].release);
     if (r->framework != FRAMEWORK_TRANSFORMERS && r->stage != TASK_EMBEDDING)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/framework", "%s is a Trainer's: stack.framework transformers", task->stage);
     if (r->loss != LOSS_HF || (r->liger_kernels & (1u << LIGER_FUSED_LINEAR | 1u << LIGER_CROSS_ENTROPY)))
@@ -182,10 +178,7 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
     if (task->by != TRAINER_TRL && r->reference == REFERENCE_COPY && r->method != METHOD_SINGLE && r->method != METHOD_DDP)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "the reference model of %s's %s under %s is not modelled yet: single, ddp, or adapters",
-                       task->by == TRAINER_AXOLOTL    ? "axolotl"
-                       : task->by == TRAINER_MS_SWIFT ? "ms-swift"
-                                                      : "LLaMA-Factory",
-                       task->stage, method_rows[r->method].name);
+                       trainer_rows[task->by].name, task->stage, method_rows[r->method].name);
     if (r->stage == TASK_LF_REWARD && r->method != METHOD_SINGLE && !(r->method == METHOD_DDP && r->tuning != TUNING_FULL))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "LLaMA-Factory's value head, in fp32 beside a model whose own head gets no gradient, under %s %s is not modelled yet: single, or "

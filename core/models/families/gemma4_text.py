@@ -65,13 +65,16 @@ class Gemma4TextConfig(PreTrainedConfig):
             full = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}
             self.rope_parameters = {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}, "full_attention": full}
 
+    always_stores = False  # keys and values, where no layer reuses them too
+
     def sharing(self, layer_idx):
         """What a layer does with keys and values: "reuse" others', "store" its own for them, or neither."""
         first = self.num_hidden_layers - self.num_kv_shared_layers
         kind = self.layer_types[layer_idx]
         if layer_idx >= first:
             return "reuse"
-        return "store" if self.num_kv_shared_layers and kind not in self.layer_types[layer_idx + 1 : first] else None
+        stores = self.num_kv_shared_layers or self.always_stores
+        return "store" if stores and kind not in self.layer_types[layer_idx + 1 : first] else None
 
 
 class Gemma4TextModel(Gemma3TextModel):

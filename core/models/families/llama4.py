@@ -36,6 +36,9 @@ class Llama4ForConditionalGeneration(CompositePreTrainedModel):
     def get_output_embeddings(self):
         return self.language_model.lm_head
 
+    def loss_of(self, logits, labels, attention_mask, **kwargs):
+        return self.loss_function(logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs)
+
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None,
                 logits_to_keep=0, **kwargs):
@@ -46,7 +49,7 @@ class Llama4ForConditionalGeneration(CompositePreTrainedModel):
         logits = outputs.logits
         loss = None
         if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs)
+            loss = self.loss_of(logits, labels, attention_mask, **kwargs)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
 
 

@@ -4,17 +4,24 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.modeling_utils import slice_logits_to_keep
 from transformers.releases import of, quirks, refuse
 
+
+def ids_of_text(config, input_ids):
+    """Images' places, where they have no row in text's table, ask for its first."""
+    if config.image_token_id < config.text_config.vocab_size:
+        return input_ids, None
+    images = input_ids == config.image_token_id
+    text_ids = input_ids.clone()
+    text_ids[images] = 0
+    return text_ids, images
+
+
 if not quirks.masks_by_utils:
     from transformers.modeling_attn_mask_utils import NO_WINDOW, mask_of_positions
 
     @of(Gemma3Model)
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None, **kwargs):
-        text_ids = input_ids
-        if self.config.image_token_id >= self.config.text_config.vocab_size:
-            images = input_ids == self.config.image_token_id
-            text_ids = input_ids.clone()
-            text_ids[images] = 0
+        text_ids, images = ids_of_text(self.config, input_ids)
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(text_ids)
         return self.language_model(attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values, inputs_embeds=inputs_embeds,
@@ -60,11 +67,7 @@ if quirks.gemma3_holds_head:
     @of(Gemma3ForConditionalGeneration)
     def logits_of(self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, logits_to_keep, labels):
         """And what forward holds of their making."""
-        text_ids, images = input_ids, None
-        if self.config.image_token_id >= self.config.text_config.vocab_size:
-            images = input_ids == self.config.image_token_id
-            text_ids = input_ids.clone()
-            text_ids[images] = 0
+        text_ids, images = ids_of_text(self.config, input_ids)
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(text_ids)
         if labels is not None:

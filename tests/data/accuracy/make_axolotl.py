@@ -6,9 +6,7 @@
 ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21); PACKAGES is a folder with an unpacked trl 1.9.0 wheel. axolotl 0.19.0
 core/trainers/dpo/trainer.py adds nothing to the loss; gc.collect() and empty_cache() follow training_step(). All tokens count.
 """
-import json
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -17,7 +15,6 @@ import make_stages  # noqa: E402
 STUBS = list(make_stages.STUBS)
 import make_llama_factory  # noqa: E402
 
-HERE, FIGURES = make_stages.HERE, make_stages.FIGURES
 TINY, QWEN2, QWEN3, GEMMA, LORA = make_stages.TINY, make_stages.QWEN2, make_stages.QWEN3, make_stages.GEMMA, make_stages.LORA
 
 # name, config, layers (0: as they are), rows (samples), tokens of a row, the rest of `training`
@@ -104,30 +101,8 @@ def trace(oracle, packages):
     make_stages.trace(oracle, packages)
 
 
-def main():
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
-    oracle, configs, python, packages = sys.argv[1:5]
-    with open(os.path.join(HERE, "axolotl.jsonl"), "w" if not only else "a", encoding="utf-8") as out:
-        for case in CASES:
-            if only not in case[0]:
-                continue
-            request = make_stages.request_of(case, configs)
-            request["stack"].pop("trl", None)
-            env = dict(os.environ, STAGE_REQUEST=json.dumps(request))
-            told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle, packages], env=env, stdout=subprocess.PIPE).stdout
-            if b"\n{" not in told:
-                print("no figures: " + case[0], file=sys.stderr)
-                continue
-            result = json.loads(told[told.rindex(b"\n{"):])
-            request["training"]["trainer"] = "axolotl"
-            row = {"id": "axolotl/" + case[0], "group": "one GPU, stages", "body": json.dumps(request, separators=(",", ":"))}
-            row.update((k, result[k]) for k in FIGURES if k in result)
-            out.write(json.dumps(row, separators=(",", ":")) + "\n")
-            out.flush()
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "--trace":
         trace(sys.argv[2], sys.argv[3])
     else:
-        main()
+        make_stages.collect("axolotl", __file__, CASES, "axolotl")

@@ -8,16 +8,13 @@ ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15
 and trl 0.24.0. What they import and no step runs is stood in for. The reference model of full tuning is loaded as load_model(is_trainable=False) leaves it: frozen, in the
 compute dtype. All tokens count, half of KTO's rows are desirable (of one row: none).
 """
-import json
 import os
-import subprocess
 import sys
 import types
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import make_stages  # noqa: E402
 
-HERE, FIGURES = make_stages.HERE, make_stages.FIGURES
 TINY, GPT2, QWEN2, QWEN3, GEMMA, LORA = make_stages.TINY, make_stages.GPT2, make_stages.QWEN2, make_stages.QWEN3, make_stages.GEMMA, make_stages.LORA
 make_stages.STUBS += ["mergekit", "llm_blender", "vllm", "weave", "joblib", "liger_kernel", "omegaconf", "fire", "av", "librosa", "torchaudio", "matplotlib", "gradio", "numba",
                       "modelscope", "openmind_hub", "sklearn", "jieba", "nltk", "rouge_chinese", "ray", "PIL", "tiktoken"]
@@ -226,30 +223,8 @@ def patch(stage):
     emulate.DeviceReads.install = known
 
 
-def main():
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
-    oracle, configs, python, packages = sys.argv[1:5]
-    with open(os.path.join(HERE, "llama_factory.jsonl"), "w" if not only else "a", encoding="utf-8") as out:
-        for case in CASES:
-            if only not in case[0]:
-                continue
-            request = make_stages.request_of(case, configs)
-            request["stack"].pop("trl", None)
-            env = dict(os.environ, STAGE_REQUEST=json.dumps(request))
-            told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle, packages], env=env, stdout=subprocess.PIPE).stdout
-            if b"\n{" not in told:
-                print("no figures: " + case[0], file=sys.stderr)
-                continue
-            result = json.loads(told[told.rindex(b"\n{"):])
-            request["training"]["trainer"] = "llama-factory"
-            row = {"id": "llama_factory/" + case[0], "group": "one GPU, stages", "body": json.dumps(request, separators=(",", ":"))}
-            row.update((k, result[k]) for k in FIGURES if k in result)
-            out.write(json.dumps(row, separators=(",", ":")) + "\n")
-            out.flush()
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "--trace":
         trace(sys.argv[2], sys.argv[3])
     else:
-        main()
+        make_stages.collect("llama_factory", __file__, CASES, "llama-factory")

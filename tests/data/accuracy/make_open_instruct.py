@@ -7,16 +7,13 @@ ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15
 functions of a step are taken by name. All tokens count; what the cache of the reference hands out is two tensors of a number a pair, made where it is asked.
 """
 import ast
-import json
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import make_llama_factory  # noqa: E402
 import make_stages  # noqa: E402
 
-HERE, FIGURES = make_stages.HERE, make_stages.FIGURES
 TINY, GPT2, QWEN2, QWEN3, GEMMA, LORA = make_stages.TINY, make_stages.GPT2, make_stages.QWEN2, make_stages.QWEN3, make_stages.GEMMA, make_stages.LORA
 
 CASES = [
@@ -86,30 +83,8 @@ def trace(oracle, checkout):
     make_stages.trace(oracle, checkout)
 
 
-def main():
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
-    oracle, configs, python, checkout = sys.argv[1:5]
-    with open(os.path.join(HERE, "open_instruct.jsonl"), "w" if not only else "a", encoding="utf-8") as out:
-        for case in CASES:
-            if only not in case[0]:
-                continue
-            request = make_stages.request_of(case, configs)
-            request["stack"].pop("trl", None)
-            env = dict(os.environ, STAGE_REQUEST=json.dumps(request))
-            told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle, checkout], env=env, stdout=subprocess.PIPE).stdout
-            if b"\n{" not in told:
-                print("no figures: " + case[0], file=sys.stderr)
-                continue
-            result = json.loads(told[told.rindex(b"\n{"):])
-            request["training"]["trainer"] = "open-instruct"
-            row = {"id": "open_instruct/" + case[0], "group": "one GPU, stages", "body": json.dumps(request, separators=(",", ":"))}
-            row.update((k, result[k]) for k in FIGURES if k in result)
-            out.write(json.dumps(row, separators=(",", ":")) + "\n")
-            out.flush()
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "--trace":
         trace(sys.argv[2], sys.argv[3])
     else:
-        main()
+        make_stages.collect("open_instruct", __file__, CASES, "open-instruct")

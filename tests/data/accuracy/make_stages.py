@@ -431,21 +431,26 @@ def request_of(case, configs):
             "stack": STACK, "config": own}
 
 
-def main():
+def collect(name, script, cases, trainer=None):
+    """NAME.jsonl of the cases, each traced by `script` in a process of the oracle's; trainer: who has a stage that is not trl's."""
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
-    oracle, configs, python, trl = sys.argv[1:5]
-    with open(os.path.join(HERE, "stages.jsonl"), "w" if not only else "a", encoding="utf-8") as out:
-        for case in CASES:
+    oracle, configs, python, packages = sys.argv[1:5]
+    with open(os.path.join(HERE, name + ".jsonl"), "w" if not only else "a", encoding="utf-8") as out:
+        for case in cases:
             if only not in case[0]:
                 continue
             request = request_of(case, configs)
+            if trainer:
+                request["stack"].pop("trl", None)
             env = dict(os.environ, STAGE_REQUEST=json.dumps(request))
-            told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle, trl], env=env, stdout=subprocess.PIPE).stdout
+            told = subprocess.run([python, os.path.abspath(script), "--trace", oracle, packages], env=env, stdout=subprocess.PIPE).stdout
             if b"\n{" not in told:
                 print("no figures: " + case[0], file=sys.stderr)
                 continue
             result = json.loads(told[told.rindex(b"\n{"):])
-            row = {"id": "stages/" + case[0], "group": "one GPU, stages", "body": json.dumps(request, separators=(",", ":"))}
+            if trainer:
+                request["training"]["trainer"] = trainer
+            row = {"id": name + "/" + case[0], "group": "one GPU, stages", "body": json.dumps(request, separators=(",", ":"))}
             row.update((k, result[k]) for k in FIGURES if k in result)
             out.write(json.dumps(row, separators=(",", ":")) + "\n")
             out.flush()
@@ -455,4 +460,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "--trace":
         trace(sys.argv[2], sys.argv[3])
     else:
-        main()
+        collect("stages", __file__, CASES)
