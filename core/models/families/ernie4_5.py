@@ -5,7 +5,7 @@ from transformers.models.olmo2.modeling_olmo2 import Olmo2RotaryEmbedding
 
 
 class Ernie4_5Config(LlamaConfig):
-    model_type, default_theta, attribute_map = "ernie4_5", 500000.0, {"mlp_bias": "use_bias"}
+    model_type, default_theta = "ernie4_5", 500000.0
     vocab_size: int = 103424
     hidden_size: int = 1024
     intermediate_size: int = 3072
@@ -18,6 +18,10 @@ class Ernie4_5Config(LlamaConfig):
     tie_word_embeddings: bool = True
     use_bias: bool | None = False
     head_dim: int | None = 128
+
+    def __post_init__(self, **kwargs):
+        self.mlp_bias = self.use_bias
+        super().__post_init__(**kwargs)
 
 
 class Ernie4_5Attention(LlamaAttention):
