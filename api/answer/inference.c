@@ -198,18 +198,37 @@ static void take_degree(struct inferring *i)
     i->q.host_bytes = e->question.host_memory_bytes_per_node;
 }
 
+static bool is_spread(int device_map)
+{
+    return device_map == DEVICE_MAP_AUTO || device_map == DEVICE_MAP_LOW_0 || device_map == DEVICE_MAP_SEQUENTIAL;
+}
+
 static void take_device_map(struct inferring *i)
 {
     struct estimate *e = i->e;
     const struct words *map = &e->rq.inference.device_map;
+    const struct max_memory_request *most = &e->rq.inference.max_memory;
     int asked = map->n ? device_map_words[map->at[0]].value : WORD_UNMODELLED;
 
     if (i->q.engine == ENGINE_VLLM && map->n)
         note(&e->warnings, "/inference/device_map is transformers': vLLM's is tensor_parallel");
     if (i->q.tensor_parallel > 1 && map->n)
         note(&e->warnings, "/inference/device_map goes with no tensor_parallel: this one answers");
-    i->q.spread_alone = asked == DEVICE_MAP_AUTO && !i->q.on_host && i->q.engine == ENGINE_TRANSFORMERS && i->q.tensor_parallel == 1;
+    i->q.spread_alone = is_spread(asked) && !i->q.on_host && i->q.engine == ENGINE_TRANSFORMERS && i->q.tensor_parallel == 1;
     i->q.spread_never = asked == DEVICE_MAP_ONE || i->q.on_host;
+    i->q.shares = asked == DEVICE_MAP_LOW_0 ? SHARES_BALANCED_LOW_0 : asked == DEVICE_MAP_SEQUENTIAL ? SHARES_SEQUENTIAL : SHARES_BALANCED;
+    if (!most->set)
+        return;
+    if (!i->q.spread_alone)
+        note(&e->warnings, "/inference/max_memory moves nothing: it goes with device_map auto, balanced_low_0 or sequential");
+    else if (most->gpus > i->q.gpus_per_node && !i->q.gap)
+        i->q.gap = "max_memory names more GPUs than a node has";
+    else {
+        i->q.max_memory.gpus = most->gpus;
+        i->q.max_memory.host = most->host;
+        i->q.max_memory.gpu_bytes = most->gpu_bytes;
+        i->q.max_memory.host_bytes = most->host_bytes;
+    }
 }
 
 enum { TOP_K = 50 }; /* GenerationConfig's own, where the model's generation_config.json says nothing else */

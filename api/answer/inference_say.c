@@ -31,6 +31,7 @@ void inference_say(struct buf *out, const struct inferring *i)
 {
     const struct inference_candidate *c = i->answer.candidates;
     const struct inference_question *q = &i->q;
+    const struct words *map = &i->e->rq.inference.device_map;
 
     if (!i->answer.any_modelled) {
         buf_str(out, "No answer: ");
@@ -53,8 +54,10 @@ void inference_say(struct buf *out, const struct inferring *i)
         buf_str(out, "a host without a GPU");
     else
         say_gpus(out, c->spread ? q->gpus_per_node : q->tensor_parallel, gpu_in_words(i->e));
-    if (c->spread)
-        buf_str(out, " by device_map=auto");
+    if (c->spread) {
+        buf_str(out, " by device_map=");
+        buf_str(out, map->n ? device_map_words[map->at[0]].name : "auto");
+    }
     if (c->spread && (c->devices->host_bytes || c->devices->disk_bytes)) {
         buf_str(out, ", ");
         say_gib(out, (double)c->devices->host_bytes);

@@ -112,6 +112,69 @@ static void free_write(struct jsonw *w, const char *key, const void *at)
         jsonw_u64(w, key, q->whole);
 }
 
+/* {"0": "20GiB", "1": "24GiB", "cpu": "64GiB"}, as from_pretrained() is given it. */
+static enum err_code room_read(struct decoding *d, const struct json *v, void *at)
+{
+    static const struct member rows[] = {{.key = "bytes", .kind = KIND_BYTES, .max = UINT64_C(1) << 50}, {0}};
+    struct max_memory_request ret = {.set = true};
+    size_t n = strlen(d->path);
+    uint64_t named = 0;
+
+    if (json_type(v) != JSON_OBJECT)
+        return decode_fail(d, ERR_FIELD_TYPE, "must be an object like {\"0\": \"20GiB\", \"cpu\": \"64GiB\"}, not %s", json_type_name(json_type(v)));
+    json_each (e, v) {
+        const char *name = json_name(e);
+        uint32_t gpu = strlen(name) < 3 && name[0] && strspn(name, "0123456789") == strlen(name) ? (uint32_t)(name[0] - '0') : MAX_MEMORY_GPUS;
+        struct quantity q = {0};
+        enum err_code rc;
+
+        if (gpu < MAX_MEMORY_GPUS && name[1])
+            gpu = 10 * gpu + (uint32_t)(name[1] - '0');
+        if (gpu >= MAX_MEMORY_GPUS && strcmp(name, "cpu") != 0)
+            return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is neither a GPU's number nor \"cpu\"", name);
+        (void)snprintf(d->path + n, sizeof d->path - n, "/%s", name);
+        rc = decode_value(d, rows, e, &q);
+        if (rc)
+            return rc;
+        d->path[n] = 0;
+        if (gpu >= MAX_MEMORY_GPUS) {
+            ret.host = true;
+            ret.host_bytes = q.whole;
+            continue;
+        }
+        named |= UINT64_C(1) << gpu;
+        ret.gpu_bytes[gpu] = q.whole;
+    }
+    while (ret.gpus < MAX_MEMORY_GPUS && named >> ret.gpus & 1)
+        ret.gpus++;
+    if (!ret.gpus || (ret.gpus < MAX_MEMORY_GPUS && named >> ret.gpus))
+        return decode_fail(d, ERR_FIELD_VALUE, "must name GPUs from 0 on, without gaps");
+    memcpy(at, &ret, sizeof ret);
+    return ERR_OK;
+}
+
+static bool room_is_set(const void *at)
+{
+    return ((const struct max_memory_request *)at)->set;
+}
+
+static void room_write(struct jsonw *w, const char *key, const void *at)
+{
+    const struct max_memory_request *r = at;
+    char name[12];
+
+    if (!r->set)
+        return;
+    jsonw_object(w, key);
+    for (uint32_t i = 0; i < r->gpus; i++) {
+        (void)snprintf(name, sizeof name, "%u", i);
+        jsonw_u64(w, name, r->gpu_bytes[i]);
+    }
+    if (r->host)
+        jsonw_u64(w, "cpu", r->host_bytes);
+    jsonw_end(w);
+}
+
 /* "roce-400 x8": a link of the catalogue and how many adapters a node has. */
 static enum err_code link_read(struct decoding *d, const struct json *v, void *at)
 {
@@ -296,7 +359,7 @@ static const struct member inference_members[] = {
     {REAL(top_p, 1)},
     {WHOLE(num_return_sequences, 1, 1024)},
     {WHOLE(num_beams, 1, 1024), .also = "beams|best_of", LATER("beam search"), .neutral = "1"},
-    {JSON(max_memory), LATER("a device_map within max_memory")},
+    {OWN(max_memory, room_read, room_write, room_is_set)},
     {WHOLE(pipeline_parallel, 1, 1024), .also = "pipeline_parallel_size", LATER("layers over several GPUs under vLLM"), .neutral = "1"},
     {WHOLE(data_parallel, 1, 1024), .also = "data_parallel_size", LATER("copies of the model under vLLM"), .neutral = "1"},
     {BOOL(enable_expert_parallel), LATER("experts over several GPUs under vLLM")},

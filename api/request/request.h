@@ -101,13 +101,21 @@ struct training_request {
     struct buckets_request buckets;
 };
 
+enum { MAX_MEMORY_GPUS = 64 };
+
+struct max_memory_request {
+    bool set, host; /* host: it names "cpu" */
+    uint32_t gpus;  /* from 0 on */
+    uint64_t gpu_bytes[MAX_MEMORY_GPUS], host_bytes;
+};
+
 struct inference_request {
     struct quantity prompt_tokens, new_tokens, batch_size;
     struct words weights, compute_dtype, kv_cache, cache, engine, device_map;
     struct quantity tensor_parallel, gpu_memory_utilization, max_model_len, max_num_batched_tokens, num_beams, prefill_chunk_size, num_speculative_tokens;
     struct quantity temperature, top_k, top_p, num_return_sequences, pipeline_parallel, data_parallel, cpu_offload_gb;
     enum tri enforce_eager, do_sample, enable_expert_parallel, use_cache;
-    const struct json *max_memory;
+    struct max_memory_request max_memory;
     const char *assistant_model;
 };
 

@@ -222,8 +222,8 @@ const struct word device_map_words[] = {
     {"auto", DEVICE_MAP_AUTO, "balanced", "Over a node's GPUs in equal shares, then the host, as transformers and accelerate lay it out."},
     {"cuda", DEVICE_MAP_ONE, "cuda:0|none|single", "All on one GPU."},
     {"cpu", DEVICE_MAP_HOST, NULL, "All on the host, whose processors compute."},
-    LATER("sequential", "One GPU full after the other."),
-    LATER("balanced_low_0", "As auto, with less on the first GPU."),
+    {"sequential", DEVICE_MAP_SEQUENTIAL, NULL, "One GPU full after the other."},
+    {"balanced_low_0", DEVICE_MAP_LOW_0, NULL, "As auto, with what the others have no room for on the first GPU."},
     {0},
 };
 

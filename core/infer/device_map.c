@@ -73,7 +73,7 @@ static void take_sizes(struct mapping *k)
 
 static bool is_whole(const struct mapping *k, const struct module *m)
 {
-    return !m->first || (k->layers && m->parent == k->layers);
+    return !m->first || (k->layers && !k->q->layers_split && m->parent == k->layers);
 }
 
 /* --- shares of the GPUs ----------------------------------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ static uint64_t buffer_of(const struct mapping *k)
     const struct tree *t = k->q->tree;
     uint64_t layer = 0, leaf = 0, sum = 0, n = 0;
 
-    for (const struct module *m = k->layers ? k->layers->first : NULL; m; m = m->next)
+    for (const struct module *m = k->layers && !k->q->layers_split ? k->layers->first : NULL; m; m = m->next)
         if (!k->q->by_accelerate || !layer)
             layer = k->size[m->number] > layer ? k->size[m->number] : layer;
     for (uint32_t i = 1; i < t->n_modules; i++) {
@@ -109,15 +109,41 @@ static uint64_t buffer_of(const struct mapping *k)
     return (uint64_t)(1.25 * (double)(layer > leaf ? layer : leaf));
 }
 
+/* get_balanced_memory() */
+static void balance(struct mapping *k)
+{
+    const struct device_map_question *q = k->q;
+    uint64_t n = 0, each, whole = k->size[q->tree->root->number], others = 0;
+    uint32_t last = 0; /* keeps all that it has: the buffer may be too small */
+    bool low_0;
+
+    for (uint32_t i = 0; i < q->gpus; i++) {
+        last = q->gpu_bytes[i] ? i : last;
+        n += q->gpu_bytes[i] > 0;
+    }
+    if (n == 1 && !q->as_given)
+        k->memory[0] = (uint64_t)((double)k->memory[0] * 0.9);
+    if (n < 2)
+        return;
+    low_0 = q->shares == SHARES_BALANCED_LOW_0;
+    each = whole / (low_0 ? n - 1 : n) + buffer_of(k);
+    for (uint32_t i = low_0; i < last; i++)
+        k->memory[i] = each < k->memory[i] ? each : k->memory[i];
+    for (uint32_t i = 1; i < n; i++)
+        others += k->memory[i];
+    others = whole > others ? whole - others : 0;
+    if (low_0)
+        k->memory[0] = others < k->memory[0] ? others : k->memory[0];
+}
+
 static void share_out(struct mapping *k)
 {
     const struct device_map_question *q = k->q;
-    uint64_t each = k->size[q->tree->root->number] / q->gpus + buffer_of(k);
 
     for (uint32_t i = 0; i < q->gpus; i++)
-        k->memory[i] = i + 1 < q->gpus && each < q->gpu_bytes ? each : q->gpu_bytes;
-    if (q->gpus == 1 && !q->as_given)
-        k->memory[0] = (uint64_t)((double)k->memory[0] * 0.9);
+        k->memory[i] = q->gpu_bytes[i];
+    if (q->shares != SHARES_SEQUENTIAL)
+        balance(k);
     k->memory[q->gpus] = q->as_given || q->by_accelerate ? q->host_bytes : (uint64_t)((double)q->host_bytes * 0.9);
     for (uint32_t i = 0; q->weights && i <= q->gpus; i++)
         k->memory[i] = (uint64_t)((double)k->memory[i] * 0.9); /* adjust_max_memory() */
@@ -280,10 +306,11 @@ static bool turn(struct mapping *k, uint32_t *at)
     }
     k->used[*at] += kept;
     ++*at;
+    *at += *at == q->gpus && q->no_host;
     return put(k, it);
 }
 
-enum err_code device_map_auto(const struct device_map_question *q, struct arena *arena, uint8_t **ret, struct err *err)
+enum err_code device_map_infer(const struct device_map_question *q, struct arena *arena, uint8_t **ret, struct err *err)
 {
     uint32_t n = q->tree->n_modules, at = 0;
     struct mapping k = {.q = q, .layers = module_list(q->tree), .room = 4 * n + 64};

@@ -251,6 +251,25 @@ static enum err_code replay_part(struct playing *p, uint8_t device)
     return rc;
 }
 
+/* What is computed on one GPU and added to what is on another raises: hooks bring inputs of modules alone. */
+static bool cuts_a_layer(const struct playing *p)
+{
+    const struct tree *t = &p->m->tree;
+
+    for (const struct module *c = p->list ? p->list->first : NULL; c; c = c->next) {
+        uint8_t at = DEVICE_MAP_SPLIT;
+
+        for (uint32_t i = c->number; i < t->n_modules; i++) {
+            if (!module_is_below(t->modules[i], c) || !t->modules[i]->params)
+                continue;
+            if (at != DEVICE_MAP_SPLIT && computes(p, i) != at)
+                return true;
+            at = computes(p, i);
+        }
+    }
+    return false;
+}
+
 static void count_crossings(struct playing *p)
 {
     uint8_t before = p->m->embeddings ? computes(p, p->m->embeddings->number) : 0;
@@ -275,6 +294,10 @@ static void look(void *of, const struct run *r, struct model *m, struct generati
         .dtype = p->q->model.dtype,
         .weights = p->q->model.weights,
         .by_accelerate = p->q->by_accelerate,
+        .as_given = p->q->as_given,
+        .no_host = p->q->no_host,
+        .shares = p->q->shares,
+        .layers_split = !m->names_whole_modules,
     };
     uint8_t *map = NULL;
 
@@ -290,13 +313,15 @@ static void look(void *of, const struct run *r, struct model *m, struct generati
     }
     for (uint32_t i = 0; i < r->n_births; i++)
         p->weight_of[i] = UINT8_MAX;
-    p->rc = device_map_auto(&ask, p->arena, &map, p->err);
+    p->rc = device_map_infer(&ask, p->arena, &map, p->err);
     if (p->rc)
         return;
     map[0] = 0; /* what no module makes */
     p->map = map;
     p->layer[0] = NO_LAYER;
     describe_shares(p);
+    p->ret->names_no_whole = !m->names_whole_modules;
+    p->ret->cuts_a_layer = cuts_a_layer(p);
     count_crossings(p);
     for (uint32_t d = 0; d < p->q->gpus && !p->rc; d++)
         p->rc = replay_part(p, (uint8_t)d);

@@ -1,5 +1,5 @@
 /*
- * device_play.h - generate() of a model that device_map="auto" has spread: what each GPU holds.
+ * device_play.h - generate() of a model that a device_map has spread: what each GPU holds.
  *
  * Purpose   the model is run once, as on one GPU that has room for all; each block belongs to the GPU of the module that made it, and each GPU's blocks are
  *           played on an allocator of its own. Hidden states are copied where the next layer stands on another GPU; what stands on the host or on disk comes
@@ -31,13 +31,17 @@ struct device_spread {
     uint32_t host_layers, disk_layers;
     uint64_t moved_bytes;               /* between GPUs, of a token of one sequence */
     uint32_t crossings;                 /* of GPUs, of a token */
+    bool names_no_whole;                /* its class has no _no_split_modules: before 5.1 that raises */
+    bool cuts_a_layer;                  /* between GPUs: its forward raises */
 };
 
 struct device_play_question {
     struct generate_question model; /* replay is not read */
     uint32_t gpus;
-    uint64_t gpu_bytes, host_bytes; /* free before the model: device_map_question */
-    bool by_accelerate;
+    const uint64_t *gpu_bytes; /* as device_map_question has these */
+    uint64_t host_bytes;
+    bool by_accelerate, as_given, no_host;
+    enum device_map_shares shares;
 };
 
 MUST_CHECK enum err_code device_play(const struct device_play_question *q, struct arena *arena, struct generated *ret, struct device_spread *ret_spread,

@@ -466,6 +466,16 @@ static bool keep_in_fp32(struct program *p, struct model *m, const char *list_na
     return true;
 }
 
+static bool names_whole_modules(struct program *p, bool *ret)
+{
+    sv names = sv_none();
+    bool found = script_find(p->s, p->model, script_symbol(p->s, "_no_split_modules"), &names) >= 0;
+
+    *ret = found && script_truth(p->s, names) > 0;
+    sv_drop(p->s, names);
+    return found;
+}
+
 /* ALL_LAYERNORM_LAYERS, by which older Trainers tell what does not decay: modules of those classes are norms. */
 static bool mark_norms(struct program *p)
 {
@@ -632,6 +642,8 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     if (m->tree.dtype != DTYPE_FP32 && !keep_in_fp32(p, m, "_keep_in_fp32_modules_strict"))
         return false;
     if (m->tree.dtype == DTYPE_FP16 && !keep_in_fp32(p, m, "_keep_in_fp32_modules"))
+        return false;
+    if (!names_whole_modules(p, &m->names_whole_modules))
         return false;
     m->embeddings = asked(p, "get_input_embeddings");
     m->tree.head = asked(p, "get_output_embeddings");

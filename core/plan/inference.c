@@ -355,20 +355,47 @@ static bool is_packed(const struct inference_candidate *c)
 static enum err_code needs_more_gpus(struct inferring *p, struct inference_candidate *c)
 {
     c->fits = false;
-    return inference_reason(p, c, "does-not-fit", "device_map=\"auto\" leaves a part of the quantised weights to the host, where they cannot stand");
+    return inference_reason(p, c, "does-not-fit", "device_map leaves a part of the quantised weights to the host, where they cannot stand");
 }
 
-/* device_map="auto" over a node's GPUs */
+/* What each GPU has, or is said to have. */
+static uint32_t give_room(const struct inference_question *q, struct device_play_question *d, uint64_t *gpu_bytes)
+{
+    uint32_t gpus = q->max_memory.gpus ? q->max_memory.gpus : q->gpus_per_node;
+    uint64_t each = q->capacity_bytes > q->device.context_bytes ? q->capacity_bytes - q->device.context_bytes : 0;
+
+    gpus = gpus < DEVICE_MAP_GPUS ? gpus : DEVICE_MAP_GPUS;
+    for (uint32_t i = 0; i < gpus; i++)
+        gpu_bytes[i] = q->max_memory.gpus ? q->max_memory.gpu_bytes[i] : each;
+    if (q->max_memory.gpus)
+        d->host_bytes = q->max_memory.host_bytes;
+    d->gpu_bytes = gpu_bytes;
+    d->as_given = q->max_memory.gpus > 0;
+    d->no_host = d->as_given && !q->max_memory.host;
+    return gpus;
+}
+
+/* What the release, or the model's forward, raises at; NULL: nothing. */
+static const char *refusal_of(const struct inference_candidate *c)
+{
+    if (c->devices->names_no_whole && !c->step.quirks.device_map_cuts_layers)
+        return "transformers before 5.1 raises at a device_map of a class without _no_split_modules, such as this one";
+    if (c->devices->cuts_a_layer)
+        return "device_map cuts a layer between GPUs, as its class has no _no_split_modules: the sum of what stands on two GPUs raises";
+    return NULL;
+}
+
+/* device_map over a node's GPUs */
 static enum err_code spread(struct inferring *p, struct inference_candidate *c)
 {
     const struct inference_question *q = p->q;
     unsigned char *mark = p->scratch->cur;
     uint64_t reserved, host = q->host_bytes ? q->host_bytes : UINT64_C(1) << 50;
+    uint64_t gpu_bytes[DEVICE_MAP_GPUS];
     struct device_play_question d = {
         .model = inference_generate(p, c),
-        .gpus = q->gpus_per_node < DEVICE_MAP_GPUS ? q->gpus_per_node : DEVICE_MAP_GPUS,
-        .gpu_bytes = q->capacity_bytes > q->device.context_bytes ? q->capacity_bytes - q->device.context_bytes : 0,
         .host_bytes = host,
+        .shares = q->shares,
         .by_accelerate = !c->step.quirks.bnb_loads_by_name, /* transformers 5 has its own */
     };
     enum err_code rc;
@@ -377,12 +404,15 @@ static enum err_code spread(struct inferring *p, struct inference_candidate *c)
     if (!c->devices)
         return no_room(p);
     d.model.timed = q->system != NULL;
+    d.gpus = give_room(q, &d, gpu_bytes);
     rc = device_play(&d, p->scratch, &c->memory, c->devices, p->err);
     if (!rc)
         take_time(p, c);
     arena_rewind(p->scratch, mark);
     if (rc)
         return rc;
+    if (refusal_of(c))
+        return inference_reason(p, c, "not-offered", refusal_of(c));
     add_bus(p, c);
     c->modelled = true;
     reserved = most_reserved(c->devices);

@@ -44,6 +44,13 @@ struct inference_question {
     uint32_t gpus, gpus_per_node;
     bool spread_alone;        /* device_map="auto" was asked: no candidate on one GPU beside it */
     bool spread_never;        /* another device_map was */
+    enum device_map_shares shares;
+    struct {                  /* what from_pretrained() is told: GPUs that it does not name are not used */
+        uint32_t gpus;        /* 0: nothing, what is free counts */
+        bool host;            /* it names "cpu" */
+        const uint64_t *gpu_bytes;
+        uint64_t host_bytes;
+    } max_memory;
     uint64_t host_bytes;      /* of a node; 0: not known */
     bool on_host;             /* no GPU computes: capacity_bytes is the host's memory */
     double host_bytes_per_s;  /* of that; 0: not known */

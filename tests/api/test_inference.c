@@ -305,8 +305,7 @@ static const struct {
     {"A100", "\"num_return_sequences\":4", "", "not-modelled", "do_sample"},
     {"A100", "\"weights\":\"fp32\",\"kv_cache\":\"bf16\"", "", "not-offered", "in fp32"},
     {"A100", "\"kv_cache\":\"int4\"", "", "not-modelled", "int4"},
-    {"A100", "\"device_map\":\"sequential\"", "", "not-modelled", "sequential"},
-    {"A100", "\"max_memory\":{\"0\":\"10GiB\"}", "", "not-modelled", "max_memory"},
+    {"A100", "\"device_map\":\"auto\",\"max_memory\":{\"0\":\"10GiB\",\"1\":\"10GiB\"}", "", "not-modelled", "more GPUs"},
     {"A100", "\"engine\":\"vllm\",\"pipeline_parallel_size\":2", "", "not-modelled", "vLLM"},
     {"A100", "\"speculative_model\":\"Qwen/Qwen3-0.6B\"", "", "not-modelled", "speculative"},
     {"A100", "\"prompt_lookup_num_tokens\":10", "", "not-modelled", "speculative"},
@@ -485,6 +484,66 @@ START_TEST(device_map_puts_every_weight_somewhere)
     ck_assert(json_number(json_get(json_get(spread_of(&reply), "offloaded"), "disk_bytes"), &v));
     sum += v;
     ck_assert_msg(sum >= spreads[_i].weights && sum < spreads[_i].weights + 1e5, "%.0f, not %.0f", sum, spreads[_i].weights);
+    reply_done(reply);
+}
+END_TEST
+
+/* Llama-3-8B: 32 layers of 436 MB, table and head of 1.05 GB; device by device as infer_auto_device_map() of 5.23 says */
+static const struct {
+    const char *inference;
+    int layers[3], host_layers, disk_layers;
+} rooms[] = {
+    {"\"device_map\":\"auto\",\"max_memory\":{\"0\":\"6GiB\",\"1\":\"12GiB\",\"cpu\":\"30GiB\"}", {9, 23, 0}, 0, 0},
+    {"\"device_map\":\"balanced\",\"max_memory\":{\"0\":\"3GiB\",\"1\":\"3GiB\",\"2\":\"3GiB\",\"cpu\":\"30GiB\"}", {2, 7, 7}, 16, 0},
+    {"\"device_map\":\"sequential\",\"max_memory\":{\"0\":\"6GiB\"}", {9}, 0, 23},
+    {"\"device_map\":\"balanced_low_0\"", {0, 19, 13}, 0, 0},
+};
+
+START_TEST(device_map_keeps_to_the_room_that_it_is_given)
+{
+    char body[500];
+    struct reply reply;
+    const struct json *off;
+    uint32_t n = 0;
+    double v = 0;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"meta-llama/Meta-Llama-3-8B\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"RTX 4090\",\"gpus_per_node\":3},"
+                   "\"inference\":{\"weights\":\"bf16\",\"new_tokens\":8,%s}}",
+                   rooms[_i].inference);
+    reply = ask(body);
+    ck_assert_msg(spread_of(&reply) != NULL && json_get(spread_of(&reply), "devices") != NULL, "%s", reply.r.body);
+    json_each (d, json_get(spread_of(&reply), "devices")) {
+        ck_assert(json_number(json_get(d, "layers"), &v));
+        ck_assert_msg((int)v == rooms[_i].layers[n], "GPU %u: %.0f layers, not %d", n, v, rooms[_i].layers[n]);
+        n++;
+    }
+    off = json_get(spread_of(&reply), "offloaded");
+    ck_assert(json_number(json_get(off, "host_layers"), &v) && (int)v == rooms[_i].host_layers);
+    ck_assert(json_number(json_get(off, "disk_layers"), &v) && (int)v == rooms[_i].disk_layers);
+    reply_done(reply);
+}
+END_TEST
+
+/* biogpt's class has no _no_split_modules. */
+static const struct {
+    const char *transformers, *says;
+} uncut[] = {{"5.23", "cuts a layer"}, {"4.53", "before 5.1"}};
+
+START_TEST(device_map_cuts_no_layer)
+{
+    char body[500];
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"workload\":\"inference\",\"cluster\":{\"gpu\":\"RTX 4090\",\"gpus_per_node\":2},\"config\":{\"model_type\":\"biogpt\","
+                   "\"hidden_size\":1024,\"num_hidden_layers\":23,\"num_attention_heads\":16,\"intermediate_size\":4096,\"vocab_size\":42384,"
+                   "\"max_position_embeddings\":1024},\"stack\":{\"transformers\":\"%s\"},\"inference\":{\"new_tokens\":8,\"device_map\":\"auto\"}}",
+                   uncut[_i].transformers);
+    reply = ask(body);
+    ck_assert_msg(spread_of(&reply) != NULL, "%s", reply.r.body);
+    ck_assert_str_eq(json_str(json_get(json_get(spread_of(&reply), "reason"), "code")), "not-offered");
+    ck_assert_ptr_nonnull(strstr(json_str(json_get(json_get(spread_of(&reply), "reason"), "detail")), uncut[_i].says));
     reply_done(reply);
 }
 END_TEST
@@ -686,7 +745,8 @@ END_TEST
 
 UNIT_TESTS("api/inference", unit_test(generates_without_a_cache); unit_rows(a_mixture_makes_logits_of_the_last_token_alone, mixtures); unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
            unit_test(fp8_came_with_a_release); unit_test(fp8_is_unpacked_below_its_kernels); unit_rows(experts_stay_in_mxfp4_where_their_kernels_run, oss); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
-           unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
+           unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads);
+           unit_rows(device_map_keeps_to_the_room_that_it_is_given, rooms); unit_rows(device_map_cuts_no_layer, uncut); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
            unit_test(of_litgpt_the_rest_is_refused);
            unit_test(precision_is_not_given_up_unasked); unit_test(maps_and_draws_are_heard); unit_test(a_host_alone_generates_too); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(a_form_that_raises_leaves_the_others);

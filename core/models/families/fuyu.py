@@ -30,7 +30,8 @@ class FuyuModel(CompositeModel):
 
 
 class FuyuForCausalLM(CompositeForConditionalGeneration):
-    config_class, composed, _tp_plan, _no_split_modules, items_are_not_taken = FuyuConfig, FuyuModel, None, [], False
+    config_class, composed, _tp_plan, items_are_not_taken = FuyuConfig, FuyuModel, None, False
+    _no_split_modules = ["PersimmonDecoderLayer"]  # its own list is empty: what the model within names counts too
 
 
 causal_lm = FuyuForCausalLM
