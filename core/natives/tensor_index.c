@@ -73,14 +73,14 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
     val held[MAX_DIMS] = {0}, out;
     int64_t result[2 * MAX_DIMS];
 
-    if (n == 1 && first == 0 && shape_of(index[0])->dtype == DTYPE_BOOL) {
+    if (n == 1 && shape_of(index[0])->dtype == DTYPE_BOOL) {
         int64_t chosen = true_count(index[0]);
 
         for (int d = 0; d < shape_of(index[0])->ndim; d++)
-            if (shape_of(index[0])->size[d] != r->values[x].size[d])
+            if (shape_of(index[0])->size[d] != r->values[x].size[first + d])
                 return script_raise(s, EXC_IndexError, "The shape of the mask at index 0 does not match the shape of the indexed tensor");
         return chosen < 0 ? script_leave(s, "rows that a mask chooses: how many is data")
-                          : wrap_content(s, r, mask_index(r, x, value_in(index[0]), chosen), c.kind == CONTENT_CONST ? c : content_unknown());
+                          : wrap_content(s, r, mask_index(r, x, first, value_in(index[0]), chosen), c.kind == CONTENT_CONST ? c : content_unknown());
     }
     if (is_of_choice(c)) /* of one number: what that one's rows are */
         c = n == 1 && numel(r, value_in(index[0])) == 1 && shape_of(index[0])->ndim == 1 ? content_at(c, first, index[0]) : content_unknown();

@@ -5,12 +5,12 @@
 #include <string.h>
 
 /* TensorAdvancedIndexing.cpp: nonzero() of the mask, an index for each of its dimensions, one gather */
-val mask_index(struct run *r, val x, val mask, int64_t n)
+val mask_index(struct run *r, val x, int dim, val mask, int64_t n)
 {
-    ASKED(r, mask_index, 2, ((const val[]){x, mask}), 1, &n);
+    ASKED(r, mask_index, 2, ((const val[]){x, mask}), 2, ((const int64_t[]){n, dim}));
     const int gone = r->values[mask].ndim;
-    int64_t size[MAX_DIMS] = {n};
-    int nd = 1;
+    int64_t size[MAX_DIMS];
+    int nd = 0;
     uint32_t node = attach(r, OP_MASK_INDEX, 1, &x), places;
     val out;
 
@@ -21,8 +21,11 @@ val mask_index(struct run *r, val x, val mask, int64_t n)
         r->nodes[node].at.i[0] = n;
     }
     save(r, node, mask);
-    for (int d = gone; d < r->values[x].ndim; d++)
-        size[nd++] = r->values[x].size[d];
+    for (int d = 0; d < r->values[x].ndim; d++)
+        if (d == dim)
+            size[nd++] = n;
+        else if (d < dim || d >= dim + gone)
+            size[nd++] = r->values[x].size[d];
     places = scratch_take(r, OP_NONZERO, (uint64_t)(n * 8 * gone), MARK_NONE);
     out = value_empty(r, OP_MASK_INDEX, dtype_of(r, x), nd, size);
     launch(r, OP_MASK_INDEX, out, 1, &mask);

@@ -104,7 +104,7 @@ val float_mask(struct run *r, val mask, enum dtype dtype); /* of bool: zeros and
 val flash_attn_func(struct run *r, val q, val k, val v); /* [batch, seq, heads, head_dim] */
 
 /* q, k, v: [tokens, heads, head_dim] of `rows` sequences one behind another, `cumulative` lengths */
-val mask_index(struct run *r, val x, val mask, int64_t n);                     /* x[mask], which is true n times */
+val mask_index(struct run *r, val x, int dim, val mask, int64_t n);            /* x[mask], which is true n times, of dimensions from `dim` on */
 val index_pair(struct run *r, val x, val i, val j);
 val masked_scatter(struct run *r, val x, val mask, val source, int64_t n);
 val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows, val longest); /* longest: 0 where it is a number */

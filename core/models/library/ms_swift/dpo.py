@@ -2,27 +2,14 @@
 import torch
 import torch.nn.functional as F
 
-from transformers.axolotl.logps import selective_log_softmax
-from transformers.trl.loop import all_count, loss_begins, without_dropout
+from transformers.ms_swift.logps import get_per_token_logps
+from transformers.trl.loop import all_count, without_dropout
 from transformers.trl.prepared import Prepared, use_adapter
 
 
 def prepare(model, reference):
     without_dropout()
     return Prepared(model), Prepared(reference, policy=False) if reference is not None else None
-
-
-def get_per_token_logps(logits, labels):
-    if torch.is_grad_enabled():
-        loss_begins()
-    loss_mask = all_count(labels != -100)
-    labels = labels.clone()
-    labels.masked_fill_(~loss_mask, 0)
-    reduce_logits = logits.mean(-1)
-    per_token_logps = selective_log_softmax(logits, labels)
-    per_token_logps.masked_fill_(~loss_mask, 0)
-    reduce_logits.masked_fill_(~loss_mask, 0)
-    return per_token_logps, reduce_logits, loss_mask
 
 
 def concatenated_forward(model, batch, is_ref_model=False):

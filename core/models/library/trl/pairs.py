@@ -78,8 +78,13 @@ def get_batch_logps(logits, labels, average_log_prob, orpo, logps):
 
 def concatenated_forward(model, inputs, orpo, average_log_prob, logps):
     concatenated_batch = concatenated_inputs(inputs)
-    len_chosen = inputs["chosen_labels"].shape[0]
     outputs = model(input_ids=concatenated_batch["concatenated_input_ids"], attention_mask=concatenated_batch["concatenated_attention_mask"], use_cache=False)
+    return halves(outputs, concatenated_batch, orpo, average_log_prob, logps)
+
+
+def halves(outputs, concatenated_batch, orpo, average_log_prob, logps):
+    """concatenated_forward() after the model's"""
+    len_chosen = concatenated_batch["concatenated_labels"].shape[0] // 2
     all_logits = outputs.logits
     if orpo:
         labels = concatenated_batch["concatenated_input_ids"].clone()
@@ -101,8 +106,8 @@ def log1mexp(x):
     return torch.where(x < -0.6931471805599453, torch.log(-torch.exp(x)), torch.log(-torch.exp(x)))
 
 
-def orpo_loss(model, inputs, logps=selective_log_softmax):
-    chosen, rejected, chosen_logits, rejected_logits, nll_loss = concatenated_forward(model, inputs, True, True, logps)
+def orpo_loss(model, inputs, logps=selective_log_softmax, forward=concatenated_forward):
+    chosen, rejected, chosen_logits, rejected_logits, nll_loss = forward(model, inputs, True, True, logps)
     log_odds = (chosen - rejected) - (log1mexp(chosen) - log1mexp(rejected))
     ratio = F.logsigmoid(log_odds)
     losses = 0.1 * ratio
@@ -112,8 +117,8 @@ def orpo_loss(model, inputs, logps=selective_log_softmax):
     return loss
 
 
-def cpo_loss(model, inputs, simpo=False, logps=selective_log_softmax):
-    chosen, rejected, chosen_logits, rejected_logits, nll_loss = concatenated_forward(model, inputs, False, simpo, logps)
+def cpo_loss(model, inputs, simpo=False, logps=selective_log_softmax, forward=concatenated_forward):
+    chosen, rejected, chosen_logits, rejected_logits, nll_loss = forward(model, inputs, False, simpo, logps)
     logits = chosen - rejected
     if simpo:
         logits = logits - 5.0
