@@ -145,6 +145,8 @@ def install(t, o, tracer, packages):
         import peft
         real = peft.LoraConfig
         peft.LoraConfig = lambda **k: real(**dict(k, **of_peft))
+    if t["tuning"] == "lora":
+        adapted_on_host(step)
     if t["optimizer"] not in KNOWN:
         of_data("make_optimizers", tracer, "", packages).make(step, packages)
     if t.get("packing"):
@@ -177,6 +179,27 @@ def install(t, o, tracer, packages):
     if "stage" in t:
         staged(t, packages)
     return o
+
+
+def adapted_on_host(step):
+    """peft copies what it saves, and the Trainer moves the model that it made: copies stand beside what they are of, and nothing was freed before."""
+    import peft
+    plain, adapt = step.materialise, peft.get_peft_model
+
+    def adapted(model, config, **how):
+        model = adapt(model, config, **how)
+        return model.to("cuda")
+
+    peft.get_peft_model = adapted
+    build = step.build
+
+    def on_host(config, o):
+        step.materialise = lambda model: plain(model, "cpu")
+        try:
+            return build(config, o)
+        finally:
+            step.materialise = plain
+    step.build = on_host
 
 
 def staged(t, packages):

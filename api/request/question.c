@@ -418,7 +418,7 @@ static enum err_code check_global(const struct estimate *e)
     if (word_or(&t->trainer, trainer_words, TRAINER_TRL) != TRAINER_TRL && stage_of(t) == TASK_SFT && !trains_a_part_by_llama_factory(t))
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "LLaMA-Factory's own trainers are those of dpo, orpo, simpo, kto and reward, axolotl's those but the last, open-instruct's dpo and "
-                       "simpo, ms-swift's dpo; beside sft LLaMA-Factory says how a part is trained (trainable)");
+                       "simpo, ms-swift's dpo, orpo, cpo, simpo and kto; beside sft LLaMA-Factory says how a part is trained (trainable)");
     if ((stage_of(t) == TASK_KTO || stage_of(t) == TASK_AX_KTO) && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/micro_batch_size", "KTOTrainer raises on a batch of one: two rows at least");
     if (t->keep_outputs == TRI_TRUE && word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS) == FRAMEWORK_TRANSFORMERS)

@@ -81,19 +81,49 @@ static enum err_code read_task(struct theirs *t, const struct their_key *key, co
     return ERR_OK;
 }
 
-/* rlhf_trainers: RewardTrainer's step is that of trl 1.16, DPOTrainer's its own; a loss other than sigmoid is loss_type. */
+static bool asks_for(struct theirs *t, const char *key, const char *words)
+{
+    const struct json *v = json_get(t->arguments, key);
+
+    return v && is_among(words, v);
+}
+
+/* rlhf_trainers: RewardTrainer's step is that of trl 1.16, the others' their own. arguments/rlhf_args.py _init_simpo(): simpo is cpo with another loss_type. */
 static enum err_code read_rlhf(struct theirs *t, const struct their_key *key, const struct json *v)
 {
+    const char *stage = json_str(v);
     enum err_code rc;
 
     if (is_among("rm", v))
         return theirs_say_word(t, key->member, "reward");
-    if (!is_among("dpo", v)) {
+    if (!is_among("dpo|kto|orpo|cpo|simpo", v)) {
         theirs_gap(&t->d, "a trainer of ms-swift's own over trl's (training.stage is trl 1.16's)");
         return ERR_OK;
     }
-    rc = theirs_say_word(t, key->member, "dpo");
+    if (is_among("cpo|simpo", v))
+        stage = asks_for(t, "loss_type", "simpo") || (is_among("simpo", v) && !asks_for(t, "loss_type", "sigmoid")) ? "simpo" : "cpo";
+    rc = theirs_say_word(t, key->member, stage);
     return rc ? rc : theirs_say_word(t, "training.trainer", "ms-swift");
+}
+
+/* trl 0.29.1 experimental/cpo/cpo_trainer.py: 0 leaves the loss of the chosen rows out, and its copy of their logits. */
+static enum err_code read_alpha(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    double alpha = 1;
+
+    (void)key;
+    if (json_number(v, &alpha) && alpha == 0 && asks_for(t, "rlhf_type", "cpo|simpo"))
+        theirs_gap(&t->d, "CPO without the loss of the chosen rows (cpo_alpha 0)");
+    return ERR_OK;
+}
+
+/* _set_default(): what each trainer has unasked; ORPOTrainer reads none. */
+static enum err_code read_loss(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    (void)key;
+    if (!asks_for(t, "rlhf_type", "orpo") && !is_among(asks_for(t, "rlhf_type", "kto") ? "kto" : asks_for(t, "rlhf_type", "cpo|simpo") ? "sigmoid|simpo" : "sigmoid", v))
+        theirs_gap(&t->d, "a loss of ms-swift's own");
+    return ERR_OK;
 }
 
 static enum err_code read_ref_model(struct theirs *t, const struct their_key *key, const struct json *v)
@@ -158,7 +188,10 @@ enum err_code ms_swift_settle(struct theirs *t)
     bool plain = theirs_gpus(t) > 1 && !t->e->deepspeed && !t->at.stage && !t->at.strategy && !t->e->rq.deepspeed_config;
     enum err_code rc = settle_accumulation(t);
 
-    note_of(
+    if (asks_for(t, "rlhf_type", "kto"))
+        note_of(&t->e->assumptions, NOTE_OF_YOURS, "every token has a label (with one row all but the first): ms-swift's use_logits_to_keep then keeps the logits of all");
+    else if (!asks_for(t, "rlhf_type", "orpo|cpo|simpo"))
+        note_of(
         &t->e->assumptions, NOTE_OF_YOURS,
         "every token has a label: ms-swift's use_logits_to_keep then keeps the logits of all (with one row it copies the last hidden states besides, %s)",
         "which is not in the figures");
@@ -263,7 +296,8 @@ const struct their_key ms_swift_keys[] = {
     MOVES_BUT("true", "freeze_vit|freeze_aligner", "training an image tower or its projector"),
     MOVES("use_galore|lisa_activated_layers|optimizer", "an optimizer of ms-swift's own"),
     MOVES_BUT("1", "sequence_parallel_size", "ms-swift's sequence parallelism"),
-    MOVES_BUT("sigmoid", "loss_type", "a loss of ms-swift's own"),
+    BY(read_loss, "loss_type", "training.stage"),
+    BY(read_alpha, "cpo_alpha", NULL),
     MOVES("enable_dft_loss|enable_channel_loss", "a loss of ms-swift's own"),
     MOVES_BUT("default|last_round|all", "loss_scale", "a loss of each token by itself"),
     MOVES("router_aux_loss_coef", "the auxiliary loss of experts"),
@@ -305,7 +339,7 @@ const struct their_key ms_swift_keys[] = {
     /* Of rlhf alone, which rlhf_type has left out. */
     KNOWN(
         "ref_model_type|ref_model_revision|beta|label_smoothing|max_completion_length|discopop_tau|"
-        "cpo_alpha|simpo_gamma|desirable_weight|undesirable_weight|sft_alpha|lmbda|seq_kd|"
+        "simpo_gamma|desirable_weight|undesirable_weight|sft_alpha|lmbda|seq_kd|"
         "gkd_logits_topk|reward_model|reward_adapters|reward_model_type|reward_model_revision|reward_template|teacher_model|"
         "teacher_adapters|teacher_model_type|teacher_model_revision|teacher_deepspeed|teacher_model_server|offload_teacher_model|"
         "num_ppo_epochs|whiten_rewards|kl_coef|cliprange|vf_coef|cliprange_value|gamma|lam|num_mini_batches|"

@@ -278,7 +278,7 @@ const struct word trainer_words[] = {
     {"axolotl", TRAINER_AXOLOTL, NULL, "axolotl's trainers of dpo, orpo, simpo and kto, over the trl that it pins."},
     {"llama-factory", TRAINER_LLAMA_FACTORY, "llamafactory|llama_factory", "LLaMA-Factory's own trainer of dpo, orpo, simpo, kto and reward."},
     {"open-instruct", TRAINER_OPEN_INSTRUCT, "open_instruct", "open-instruct's dpo_tune_cache.py: dpo and simpo."},
-    {"ms-swift", TRAINER_MS_SWIFT, "ms_swift|swift", "ms-swift's own trainer of dpo."},
+    {"ms-swift", TRAINER_MS_SWIFT, "ms_swift|swift", "ms-swift's own trainers of dpo, orpo, cpo, simpo and kto."},
     {0},
 };
 

@@ -65,7 +65,7 @@ enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZE
 /* Whose pool a block comes from. The names are those of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py FSDPCommContext;
  * other methods use those that do the same for them. */
 enum stream_id { STREAM_COMPUTE, STREAM_GATHER_COPY, STREAM_GATHER, STREAM_REDUCE, STREAM_ALL_REDUCE, STREAM_COPY,
-                 STREAM_BESIDE_COPY, STREAM_BESIDE_GATHER, /* of a second root's own: a reference model under FSDP */
+                 STREAM_BESIDE_COPY, STREAM_BESIDE_GATHER, /* of a second root's own: a reference model under FSDP and ZeRO-3 */
                  STREAM_COUNT };
 
 enum op {

@@ -211,7 +211,11 @@ static void *wrap(struct wrapping *w)
 /* An engine without an optimizer: engine.py _configure_zero_optimizer(DummyOptim). */
 static void *refer(struct wrapping *w)
 {
-    return begin(w);
+    struct zero3 *z = begin(w);
+
+    if (z && z->gather_stream == STREAM_GATHER) /* each engine makes its own */
+        z->gather_stream = STREAM_BESIDE_GATHER;
+    return z;
 }
 
 static void prepare(void *of)

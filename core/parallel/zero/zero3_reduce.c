@@ -45,8 +45,8 @@ static val scatter(struct zero3 *z)
     val *pads, all;
     int64_t elems = 0;
 
-    if (z->n_bucket == 1 && !max)
-        return 0;
+    if (z->n_bucket == 1 && !max) /* which the parts are views of */
+        return value_alias(r, *grad_of(r, z->params[z->in_bucket[0]].value));
     pads = run_room(r, sizeof *pads, max);
     if (!pads)
         return 0;
