@@ -473,8 +473,9 @@ static void count_dependencies(struct run *r, uint32_t n_roots, const uint32_t *
 static bool own(const struct run *r, val v)
 {
     const struct value *x = &r->values[v];
+    const struct storage *s = &r->storages[x->storage];
 
-    return x->refs == 1 && !x->view && x->storage && r->storages[x->storage].refs == 1 && dense(x);
+    return x->refs == 1 && !x->view && x->storage && s->refs == 1 && dense(x) && (s->block == NO_BLOCK || !r->births[s->block].wrapped);
 }
 
 /* DTensors: a Shard and a Replicate. This rank's part of the whole is copied out and added, not in place (InputBuffer leaves tensor subclasses alone). */

@@ -30,7 +30,7 @@ struct offloading {
     struct tracked *of;
     uint32_t n, max, oldest; /* stash: ids from oldest on that hold `stash` */
     struct {
-        uint32_t id;
+        uint32_t id, node; /* back: that brought it */
         val v;
     } stash[STASH + 1], back[BACK];
     uint32_t n_stash, n_back, n_before; /* back: brought back; the first n_before by nodes before this one */
@@ -244,6 +244,8 @@ uint32_t offload_pack(struct run *r, val v)
     }
     if (!o->n_tracked++)
         begin_forward(o);
+    if (r->q->storages_count_wrappers && r->storages[r->values[v].storage].block != NO_BLOCK)
+        r->births[r->storages[r->values[v].storage].block].wrapped = true; /* _get_unique_tensor_key: untyped_storage() */
     key = key_of(r, o, v);
     seen = is_tracked(o, key);
     o->n++;
@@ -333,6 +335,7 @@ val offload_unpack(struct run *r, uint32_t id)
             else {
                 value_ref(r, v);
                 o->back[o->n_back].id = id;
+                o->back[o->n_back].node = r->node_running;
                 o->back[o->n_back++].v = v;
             }
         }
@@ -346,6 +349,28 @@ val offload_unpack(struct run *r, uint32_t id)
     return v;
 }
 
+static void forget_back(struct run *r, struct offloading *o, uint32_t i)
+{
+    value_unref(r, o->back[i].v);
+    o->n_back--;
+    memmove(&o->back[i], &o->back[i + 1], (o->n_back - i) * sizeof *o->back);
+    if (i < o->n_before)
+        o->n_before--;
+}
+
+/* What somebody holds beside the node that brought it back (an output that is a view, what a checkpoint's recomputation saves) is that one's from now on. */
+static void hand_over(struct run *r, struct offloading *o)
+{
+    for (uint32_t i = o->n_back; i-- > 0;) {
+        val v = o->back[i].v;
+
+        if (o->back[i].node != r->node_running || (r->values[v].refs == 1 && r->storages[r->values[v].storage].refs == 1))
+            continue;
+        record_stream(r, v);
+        forget_back(r, o, i);
+    }
+}
+
 /* The hook of each tensor that was moved: the stash of forward goes, and what nodes before this one brought back. */
 void offload_ran(struct run *r)
 {
@@ -356,6 +381,7 @@ void offload_ran(struct run *r)
     if (!o || !o->unpacked_by[own] || o->unpacked_by[own] != r->node_running)
         return;
     o->unpacked_by[own] = 0;
+    hand_over(r, o);
     drop_stash(r, o, o->n_stash);
     if (!own)
         return;

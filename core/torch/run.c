@@ -209,6 +209,7 @@ static struct birth *block_birth(struct run *r, enum op op, uint64_t bytes, enum
     b->stream = r->stream;
     b->recompute = r->recompute;
     b->readers = 0;
+    b->wrapped = false;
     r->events[r->n_events++] = r->n_births++;
     return b;
 }

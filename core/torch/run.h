@@ -87,6 +87,7 @@ struct birth {
     uint8_t stream;  /* enum stream_id */
     bool recompute;  /* a checkpointed region runs again */
     uint8_t readers; /* streams other than its own, a bit each, that record_stream() named: freed, it stays active until they have passed */
+    bool wrapped;    /* Python asked for its Storage, which counts as another reference from then on */
 };
 
 /*
