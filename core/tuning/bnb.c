@@ -127,9 +127,9 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     val weight;
 
     (void)saved;
-    if (l->of_bias)
+    if (c->of_bias)
         ret[1] = sum_dim(r, grad[0], 0, false); /* the engine sums what is left of it to the bias */
-    if (!l->of_input || run_dead(r))
+    if (!c->of_input || run_dead(r))
         return;
     weight = owned(r, dequantised(r, l));
     if (run_dead(r))
@@ -155,12 +155,12 @@ static val matmul_4bit(struct run *r, struct bnb_linear *l, const struct param *
 
     if (!c)
         return 0;
-    l->of_input = wants_grad(r, x);
-    l->of_bias = bias && wants_grad(r, bias);
+    c->of_input = wants_grad(r, x);
+    c->of_bias = bias && wants_grad(r, bias);
     node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &c->function);
     if (!node)
         bnb_context_end(r, c);
-    else if (l->of_input && r->views_keep_weights) /* ctx.tensors = (None, B), B a view of the packed weight */
+    else if (c->of_input && r->views_keep_weights) /* ctx.tensors = (None, B), B a view of the packed weight */
         c->kept = owned(r, value_alias(r, weight->value));
     r->grad_enabled = false;
     out = gemm_4bit(r, l, x, bias);

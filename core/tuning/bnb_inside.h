@@ -13,7 +13,6 @@ enum { BNB_BLOCK = 64, BNB_NESTED_BLOCK = 256, BNB_CODE = 16, BNB_NESTED_CODE = 
 struct bnb_linear {
     int64_t in, out, blocks;       /* blocks: of BNB_BLOCK elements, each with an absmax */
     bool int8, doubly, transposed, compute_is_set; /* transposed: the checkpoint holds it as Conv1D does */
-    bool of_input, of_bias;        /* whose gradients backward makes */
     enum dtype compute, dtype;     /* dtype: of the weight before */
     val absmax, code, offset, nested_absmax, nested_code;
     struct bnb_context *idle;      /* of nodes that have ended */
@@ -25,6 +24,7 @@ struct bnb_context {
     struct bnb_linear *linear;
     struct bnb_context *next; /* of those that nobody uses */
     val kept;                 /* 0: nothing is */
+    bool of_input, of_bias;   /* whose gradients backward makes */
 };
 /* One whose node's backward that is; NULL: no room. */
 struct bnb_context *bnb_context(struct run *r, struct bnb_linear *l, void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret));

@@ -98,7 +98,7 @@ val dora_forward(struct run *r, const struct adapter *l, val x, val base)
         base = local(r, sub(r, base, l->base->bias->value));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    left = local(r, mul(r, sub_scalar(r, scale), base));
+    left = mul(r, sub_scalar(r, scale), base);
     return frame_leave(r, f, add(r, left, mul_scalar(r, mul(r, scale, result))));
 }
 
