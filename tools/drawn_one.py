@@ -145,7 +145,7 @@ def install(t, o, tracer, packages):
         import peft
         real = peft.LoraConfig
         peft.LoraConfig = lambda **k: real(**dict(k, **of_peft))
-    if t["tuning"] == "lora":
+    if t["tuning"] == "lora" and "modules_to_save" in of_peft and "use_dora" not in of_peft:
         adapted_on_host(step)
     if t["optimizer"] not in KNOWN:
         of_data("make_optimizers", tracer, "", packages).make(step, packages)
@@ -182,7 +182,8 @@ def install(t, o, tracer, packages):
 
 
 def adapted_on_host(step):
-    """peft copies what it saves, and the Trainer moves the model that it made: copies stand beside what they are of, and nothing was freed before."""
+    """peft copies what it saves, and the Trainer moves the model that it made: copies stand beside what they are of, and nothing was freed before. Other adapters are
+    made beside weights that lie on the GPU, as tracing has them (device_map)."""
     import peft
     plain, adapt = step.materialise, peft.get_peft_model
 

@@ -324,6 +324,23 @@ static val counted(struct tensor *t, enum dtype dtype, int nd, const int64_t *si
     return out;
 }
 
+/* The kernel reads x and sums in another dtype. */
+static sv sum_in(struct script *s, struct tensor *t, const struct script_args *a, bool keepdim, enum dtype dtype)
+{
+    sv made = written_formula(s, "sum_in", 4, (sv[]){a->v[0], sv_given(a->v[1]) ? a->v[1] : sv_none(), sv_bool(keepdim), a->v[3]});
+    unsigned dims;
+
+    if (!sv_ok(made))
+        return made;
+    if (!dims_arg(s, t, a->v[1], &dims)) {
+        sv_drop(s, made);
+        return sv_null();
+    }
+    calls_unheard(t->run);
+    reduce_scratch(t->run, OP_SUM, value_in(t), dims, dtype_bytes(dtype) < 4 ? 4 : dtype_bytes(dtype));
+    return made;
+}
+
 sv f_sum(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a);
@@ -340,7 +357,7 @@ sv f_sum(struct script *s, const struct script_args *a)
     if (!dtype_arg(s, a->v[3], &dtype))
         return sv_null();
     if (dtype_is_float((enum dtype)shape_of(t)->dtype) && dtype != (enum dtype)shape_of(t)->dtype)
-        return written_formula(s, "sum_in", 4, (sv[]){a->v[0], sv_given(a->v[1]) ? a->v[1] : sv_none(), sv_bool(keepdim), a->v[3]});
+        return sum_in(s, t, a, keepdim, dtype);
     x = value_in(t);
     if (is_of_choice(t->content)) {
         unsigned dims;

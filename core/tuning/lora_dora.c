@@ -43,7 +43,7 @@ static val product_of(struct run *r, const struct adapter *l, enum dtype dtype)
 /* other.py transpose(): Conv1D has its weight the other way around */
 static val turned(struct run *r, const struct adapter *l, val weight)
 {
-    return l->base->kind == MODULE_CONV1D ? t_op(r, weight) : weight;
+    return l->base->kind == MODULE_CONV1D && !bnb_is_quantised(l->base) ? t_op(r, weight) : weight; /* packed, it is a Linear4bit */
 }
 
 static val base_weight(struct run *r, const struct adapter *l)

@@ -79,7 +79,7 @@ class GPTNeoSelfAttention(nn.Module):
             key, value = past_key_values.update(key, value, self.layer_id)
         if self.config._attn_implementation == "flash_attention_2":
             query, key, value = [x.transpose(1, 2) for x in (query, key, value)]
-            dtype = kernel_dtype(query, self.q_proj)
+            dtype = kernel_dtype(query, self.q_proj, self.config)
             query = query.to(dtype)
             key = key.to(dtype)
             value = value.to(dtype)

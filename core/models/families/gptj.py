@@ -85,7 +85,7 @@ class GPTJAttention(nn.Module):
             key = key.permute(0, 2, 1, 3).contiguous()
             query = query.permute(0, 2, 1, 3).contiguous()
             value = value.permute(0, 2, 1, 3).contiguous()
-            dtype = kernel_dtype(query, self.q_proj)
+            dtype = kernel_dtype(query, self.q_proj, self.config)
             query = query.to(dtype)
             key = key.to(dtype)
             value = value.to(dtype)

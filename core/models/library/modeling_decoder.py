@@ -60,11 +60,13 @@ def weigh(scores, value, attention_mask, dropout):
     return output, scores
 
 
-def kernel_dtype(query, projection):
-    """What classes with a flash attention of their own cast to: from fp32 to what autocast or the projection computes in."""
+def kernel_dtype(query, projection, config):
+    """What classes with a flash attention of their own cast to: from fp32 to what autocast or the projection computes in, of packed weights what the model was in."""
     if query.dtype != torch.float32:
         return query.dtype
-    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else projection.weight.dtype
+    if torch.is_autocast_enabled("cuda"):
+        return torch.get_autocast_dtype("cuda")
+    return config.dtype if hasattr(config, "_is_quantized") else projection.weight.dtype
 
 
 class ScaledEmbedding(nn.Embedding):

@@ -84,7 +84,7 @@ class FalconAttention(nn.Module):
                 raise ValueError("`alibi` is not supported when `use_flash_attn` is True")
             dropout = self.config.attention_dropout if self.training else 0.0
             if q.dtype == torch.float32:
-                dtype = kernel_dtype(q, self.query_key_value)
+                dtype = kernel_dtype(q, self.query_key_value, self.config)
                 q = q.to(dtype)
                 k = k.to(dtype)
                 v = v.to(dtype)
