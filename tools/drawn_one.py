@@ -182,8 +182,8 @@ def install(t, o, tracer, packages):
 
 
 def adapted_on_host(step):
-    """peft copies what it saves, and the Trainer moves the model that it made: copies stand beside what they are of, and nothing was freed before. Other adapters are
-    made beside weights that lie on the GPU, as tracing has them (device_map)."""
+    """peft copies what it saves, and the Trainer moves the model that it made: copies stand beside what they are of, and nothing was freed before.
+    Other adapters are made beside weights that lie on the GPU, as tracing has them (device_map)."""
     import peft
     plain, adapt = step.materialise, peft.get_peft_model
 

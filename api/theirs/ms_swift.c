@@ -120,8 +120,10 @@ static enum err_code read_alpha(struct theirs *t, const struct their_key *key, c
 /* _set_default(): what each trainer has unasked; ORPOTrainer reads none. */
 static enum err_code read_loss(struct theirs *t, const struct their_key *key, const struct json *v)
 {
+    const char *own = asks_for(t, "rlhf_type", "kto") ? "kto" : asks_for(t, "rlhf_type", "cpo|simpo") ? "sigmoid|simpo" : "sigmoid";
+
     (void)key;
-    if (!asks_for(t, "rlhf_type", "orpo") && !is_among(asks_for(t, "rlhf_type", "kto") ? "kto" : asks_for(t, "rlhf_type", "cpo|simpo") ? "sigmoid|simpo" : "sigmoid", v))
+    if (!asks_for(t, "rlhf_type", "orpo") && !is_among(own, v))
         theirs_gap(&t->d, "a loss of ms-swift's own");
     return ERR_OK;
 }
@@ -189,12 +191,12 @@ enum err_code ms_swift_settle(struct theirs *t)
     enum err_code rc = settle_accumulation(t);
 
     if (asks_for(t, "rlhf_type", "kto"))
-        note_of(&t->e->assumptions, NOTE_OF_YOURS, "every token has a label (with one row all but the first): ms-swift's use_logits_to_keep then keeps the logits of all");
+        note_of(&t->e->assumptions, NOTE_OF_YOURS,
+                "every token has a label (with one row all but the first): ms-swift's use_logits_to_keep then keeps the logits of all");
     else if (!asks_for(t, "rlhf_type", "orpo|cpo|simpo"))
-        note_of(
-        &t->e->assumptions, NOTE_OF_YOURS,
-        "every token has a label: ms-swift's use_logits_to_keep then keeps the logits of all (with one row it copies the last hidden states besides, %s)",
-        "which is not in the figures");
+        note_of(&t->e->assumptions, NOTE_OF_YOURS,
+                "every token has a label: ms-swift's use_logits_to_keep then keeps the logits of all (with one row it copies the last hidden states "
+                "besides, which is not in the figures)");
     return rc ? rc
               : theirs_leave_out(t, "training.checkpoint_reentrant", plain ? "false" : "true",
                                  "gradient_checkpointing_kwargs.use_reentrant");
