@@ -33,3 +33,35 @@ if not quirks.grids_hand_loss_items:
     @of(Qwen2VLForConditionalGeneration)
     def loss_function(self, num_items_in_batch=None, **given):
         return LOSS_MAPPING[self.loss_type](**given)
+
+if not quirks.interface_attention:
+
+    @of(Qwen2VLAttention)
+    def masked(self, scores, attention_mask):
+        scores = scores + attention_mask
+        if scores.dtype == torch.float16:
+            scores = torch.where(torch.isinf(scores), torch.zeros_like(scores), scores)
+        return scores
+
+if not quirks.loss_by_function:
+    from transformers.modeling_composite import rope_index
+    from transformers.modeling_decoder import CausalLMOutputWithPast, can_return_tuple, shifted_loss
+
+    @of(Qwen2VLForConditionalGeneration)
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None, **kwargs):
+        """There is no model between: what the text is handed stays to the loss."""
+        if inputs_embeds is None:
+            inputs_embeds = self.get_input_embeddings()(input_ids)
+        if position_ids is None:
+            position_ids, rope_deltas = rope_index(input_ids, attention_mask)
+            self.rope_deltas = rope_deltas
+        outputs = self.model.language_model(input_ids=None, position_ids=position_ids, attention_mask=attention_mask, past_key_values=past_key_values,
+                                            inputs_embeds=inputs_embeds, use_cache=use_cache)
+        hidden_states = outputs.last_hidden_state
+        logits = self.lm_head(hidden_states)
+        loss = None
+        if labels is not None:
+            logits = logits.float()
+            loss, shift_logits, shift_labels = shifted_loss(logits, labels, self.text_of(self.config).vocab_size)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
