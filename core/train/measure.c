@@ -19,7 +19,7 @@ bool train_loads_as_played(const struct step *step)
 static void describe_run(const struct taped *run, const struct peak *walk, struct measured *m)
 {
     const struct trainer *t = run->t;
-    struct parameter_count n = t->foretells ? (struct parameter_count){0} : parameters_of(t->model.tree.root);
+    struct parameter_count n = t->foretells ? (struct parameter_count){0} : t->whole.tensors ? t->whole : parameters_of(t->model.tree.root);
 
     m->parameters = n.parameters;
     m->trainable_parameters = n.trainable;

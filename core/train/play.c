@@ -66,7 +66,7 @@ static bool is_of_other_rank(const struct kept *k, const struct play_question *q
 /* Bounds of their own, not what else lies in the arena: what is played anew is counted, and equal questions may be spelled at any length. */
 enum { KEPT_MOST = 24, KEPT_BYTES = 160 << 20, KEPT_ALIGN = 64 };
 
-static struct kept *oldest(const struct arena *arena, uint32_t *ret_n)
+struct kept *play_first_kept(const struct arena *arena, uint32_t *ret_n)
 {
     struct kept *k = arena->kept;
 
@@ -82,7 +82,7 @@ static bool let_go_of_kept(struct arena *arena, const unsigned char *end)
     bool frees = end == arena->kept_end;
 
     if (frees)
-        arena_rewind(arena, (unsigned char *)oldest(arena, &n));
+        arena_rewind(arena, (unsigned char *)play_first_kept(arena, &n));
     arena->kept = NULL;
     return frees;
 }
@@ -94,7 +94,7 @@ static void make_room(struct arena *arena, const struct play_question *q)
 
     if (!arena->kept)
         return;
-    if (is_of_other_rank(arena->kept, q) && arena->kept_end - (unsigned char *)oldest(arena, &n) <= KEPT_BYTES && n < KEPT_MOST)
+    if (is_of_other_rank(arena->kept, q) && arena->kept_end - (unsigned char *)play_first_kept(arena, &n) <= KEPT_BYTES && n < KEPT_MOST)
         return;
     (void)let_go_of_kept(arena, arena->cur);
 }

@@ -298,6 +298,7 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
     unsigned char *mark = arena->cur;
     enum err_code rc = budget_status(arena->budget, err);
     struct err few = {0};
+    uint32_t n;
 
     *laid_out = false;
     if (rc)
@@ -313,7 +314,9 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
     if (few.code == ERR_TENSOR_SIZE && !play_layers(q, first_depth(q), false, arena, err))
         return err->code;
     arena_rewind(arena, mark);
-    rc = (arena->kept ? play_once : play_kept)(q, arena, ret, err); /* of other ranks: their trees stand as they are */
+    if (arena->kept)
+        return play_beside(q, &play_first_kept(arena, &n)->deep, arena, ret, err);
+    rc = play_kept(q, arena, ret, err);
     if (!rc)
         run_tape_alone(&ret->t->run);
     return rc;

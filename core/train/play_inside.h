@@ -11,6 +11,7 @@
 struct kept_run {
     struct trainer *t;
     uint64_t host_bytes, host_bytes_of_all;
+    const uint32_t *role; /* play_roles() of a tree that has passed, where t->model.tree is another rank's; NULL: it stands */
     struct trainer *costs; /* its log, and what of it is counted, as LOOK_COSTS has them; NULL: nobody told */
 };
 
@@ -45,6 +46,10 @@ enum err_code play_passing_with_costs(const struct play_question *q, struct aren
 const uint32_t *play_roles(const struct tree *tree, const struct arch *arch, struct arena *arena); /* by module: alike for those that do the same */
 uint32_t play_few_layers(const struct play_question *q);
 bool play_is_deep(const struct play_question *q); /* so many layers that models of a few of them are cheap beside it */
+
+/* play_rank.c: play_kept() of a rank beside `first`, whose tree stands for both: modules are the same on all. */
+enum err_code play_beside(const struct play_question *q, const struct kept_run *first, struct arena *arena, struct kept_run *ret, struct err *err);
+struct kept *play_first_kept(const struct arena *arena, uint32_t *ret_n); /* of those that are kept, *ret_n in all */
 
 /* play_deep.c */
 bool play_may_be_deepened(const struct play_question *q); /* nothing of it is known to fill over layers */

@@ -5,7 +5,7 @@
 static bool rows_of(const struct kept_run *k, const struct arch *arch, struct arena *arena, struct rows_of_run *ret)
 {
     const struct trainer *t = k->t;
-    const uint32_t *roles = play_roles(&t->model.tree, arch, arena);
+    const uint32_t *roles = k->role ? k->role : play_roles(&t->model.tree, arch, arena);
 
     *ret = (struct rows_of_run){t->run.births, t->run.events, t->run.n_births, t->run.n_events, t->log, roles, t->model.tree.n_modules};
     return roles;

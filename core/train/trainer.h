@@ -48,7 +48,7 @@ struct trainer {
     bool logs_before_last; /* set before trainer_run(): the log is of the step before the last, where one of costs alone ends */
     const struct around_question *around; /* set before trainer_run(): what follows the steps, around.h; NULL: nothing */
     uint32_t around_marks[2];             /* events before evaluation; before saving */
-    struct parameter_count whole; /* of the model, whatever a rank has of it; where costs alone are asked */
+    struct parameter_count whole; /* of the model, whatever a rank has of it; where costs alone are asked, or its tree has passed */
     uint32_t last_begins;         /* first event of the last step */
 };
 
