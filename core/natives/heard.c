@@ -84,6 +84,7 @@ bool hearing_begins(struct natives *n, struct hearing *h, struct nn_module *laye
         return false;
     index = index_of(layer->m->name);
     h->unit = layer->m;
+    h->cache = sv_null();
     h->n = 0;
     h->key.n = 0;
     h->key.beyond = false;
@@ -136,6 +137,25 @@ bool hearing_takes_tensor(struct natives *n, struct hearing *h, val v, struct co
     return true;
 }
 
+/* Keys and values, or states, of a layer that has stored none before: as hears(), stored() and store() of cache_utils.py tell. */
+static bool takes_cache(struct natives *n, struct hearing *h, sv v)
+{
+    struct script *s = n->s;
+    sv name = script_symbol(s, "hears"), index = sv_int(index_of(h->unit->name)), found = sv_null();
+    bool has = !sv_ok(h->cache) && h->n && v.tag & SV_OBJECT && !script_find(s, v, name, &found);
+    int64_t kind = 0;
+
+    sv_drop(s, found);
+    found = has ? script_call_method(s, v, name, 1, &index) : sv_null();
+    if (sv_ok(found))
+        (void)script_int(s, found, &kind);
+    sv_drop(s, found);
+    script_forgive(s);
+    calls_key_add(&h->key, (uint64_t)kind);
+    h->cache = v;
+    return kind != 0;
+}
+
 static bool takes(struct natives *n, struct hearing *h, sv v, unsigned depth)
 {
     struct tensor *t;
@@ -174,7 +194,9 @@ static bool takes(struct natives *n, struct hearing *h, sv v, unsigned depth)
         return items <= ITEMS;
     }
     t = as_tensor(n->s, v);
-    return t && t->run == n->run && !t->param && t->v && !t->mapped && hearing_takes_tensor(n, h, t->v, t->content);
+    if (!t)
+        return takes_cache(n, h, v);
+    return t->run == n->run && !t->param && t->v && !t->mapped && hearing_takes_tensor(n, h, t->v, t->content);
 }
 
 bool hearing_takes(struct natives *n, struct hearing *h, sv v)
@@ -411,6 +433,24 @@ bool hearing_asks_again(struct natives *n, struct hearing *h, val ret[CALLS_RESU
     return !run_dead(n->run);
 }
 
+/* Behind its own results. */
+static bool takes_stored(struct natives *n, const struct hearing *h, val *out, int *n_out)
+{
+    struct script *s = n->s;
+    sv index = sv_int(index_of(h->unit->name)), stored = script_call_method(s, h->cache, script_symbol(s, "stored"), 1, &index);
+    uint32_t items = 0;
+    const sv *item = sv_ok(stored) ? seq_items(stored, &items) : NULL;
+    bool ok = item && items + (uint32_t)*n_out <= CALLS_RESULTS;
+
+    for (uint32_t i = 0; i < items && ok; i++) {
+        ok = is_telling(n, as_tensor(s, item[i]));
+        if (ok)
+            out[(*n_out)++] = as_tensor(s, item[i])->v;
+    }
+    sv_drop(s, stored); /* the cache keeps them */
+    return ok;
+}
+
 void hearing_ends(struct natives *n, struct hearing *h, sv result)
 {
     struct run *r = n->run;
@@ -432,6 +472,8 @@ void hearing_ends(struct natives *n, struct hearing *h, sv result)
         if (ok && !sv_is_none(item[i]))
             out[n_out++] = as_tensor(n->s, item[i])->v;
     }
+    if (ok && sv_ok(h->cache))
+        ok = n_out == (items ? (int)items : 1) && takes_stored(n, h, out, &n_out);
     if (!ok || (item && !items) || items > CALLS_RESULTS || (!sv_ok(result) && !r->stopped) || left > h->left || h->left - left < n->by_hand)
         calls_give_up(r);
     else
@@ -449,6 +491,26 @@ static sv tensor_of(struct natives *n, val v)
     return made;
 }
 
+/* What it was given first are the tokens' hidden states. */
+static bool store(struct natives *n, const struct hearing *h, uint32_t k, const val *out)
+{
+    struct script *s = n->s;
+    sv args[2 + CALLS_RESULTS] = {sv_int(index_of(h->unit->name)), sv_int(n->run->values[h->in[0]].size[1])}, done;
+    uint32_t given = 2;
+    bool ok = true;
+
+    for (; k < CALLS_RESULTS && out[k]; k++) {
+        args[given] = tensor_of(n, out[k]);
+        ok = ok && sv_ok(args[given++]);
+    }
+    done = ok ? script_call_method(s, h->cache, script_symbol(s, "store"), given, args) : sv_null();
+    for (uint32_t i = 2; i < given; i++)
+        sv_drop(s, args[i]);
+    ok = sv_ok(done);
+    sv_drop(s, done);
+    return ok;
+}
+
 static sv ask_again(struct script *s, struct natives *n, struct hearing *h)
 {
     val out[CALLS_RESULTS] = {0};
@@ -462,6 +524,8 @@ static sv ask_again(struct script *s, struct natives *n, struct hearing *h)
         if (!sv_ok(made[i]))
             return made[i];
     }
+    if (sv_ok(h->cache) && !store(n, h, form ? form : 1, out))
+        return sv_null();
     return form ? tuple_take(s, form, made) : made[0];
 }
 

@@ -14,6 +14,7 @@ struct hearing {
     uint64_t left; /* steps, when it began */
     int n;
     val in[CALLS_INPUTS];
+    sv cache; /* the caller's: what it stores there is a result, too; SV_NULL: it is given none */
 };
 
 bool is_heard(struct natives *n, const struct module *m); /* one of the layers that are alike, and nothing is being written */

@@ -190,8 +190,8 @@ static sv t_tensor(struct script *s, const struct script_args *a)
         c = content_const(at.tag == SV_FLOAT ? at.f : (double)at.i);
     else if (!nd && as_tensor(s, at))
         c = as_tensor(s, at)->content;
-    if (nd == 1 && size[0] == 0) /* nothing is allocated */
-        return wrap_content(s, r, value_new(r, dtype, nd, size), content_const(0));
+    if (nd == 1 && size[0] == 0)
+        return wrap_content(s, r, no_elements(r, dtype), content_const(0));
     return with_grad(s, wrap_content(s, r, factory(r, r == natives_of(s)->run ? OP_TO_COPY : OP_EMPTY, dtype, nd, size), c),
                      a->n > 3 ? a->v[3] : sv_null());
 }

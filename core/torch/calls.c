@@ -8,9 +8,12 @@
 
 #include <string.h>
 
-enum { MOST_CALLS = 1024, MOST_SLOTS = 1024, MOST_OPERANDS = 3072, MOST_NUMBERS = 12288, MOST_RETURNED = 64 }; /* of a forward */
+enum { MOST_CALLS = 4096, MOST_SLOTS = 4096, MOST_OPERANDS = 8192, MOST_NUMBERS = 40960, MOST_RETURNED = 64 }; /* of a forward */
 enum { MOST_MODULES = 192, MOST_PARAMS = 384, DEEPEST = 24, BUCKETS = 256 };
 enum { OF_PARAM = 1u << 31 }; /* of an operand: the rest is a parameter's place, not a slot's */
+
+/* That are asked again count as one step of a program, beside their events. Empirical: a quarter of what a budget's event takes (tests/data/worst.jsonl). */
+enum { CALLS_A_STEP = 4 };
 
 struct call {
     uint8_t what, n, n_i, n_ret; /* enum called */
@@ -270,7 +273,7 @@ void calls_end(struct run *r, int n, const val *out, uint32_t form, uint64_t ste
     c = keep(w, true);
     if (!c)
         return;
-    c->steps = steps - by_hand;
+    c->steps = steps - by_hand < c->n / CALLS_A_STEP ? steps - by_hand : c->n / CALLS_A_STEP;
     c->form = form;
     c->events = r->n_events - w->begun + by_hand;
     c->n_in = w->n_in;
@@ -425,13 +428,13 @@ static int64_t place_of(const struct calls_writer *w, const struct module *m)
     return -1;
 }
 
-/* -1: something else's */
-static bool write_module(struct run *r, enum called what, const struct module *m, val x)
+/* False: it is something else's. n: of its input and its result, 0 or 1. */
+static bool write_module(struct run *r, enum called what, const struct module *m, int n, const val *x)
 {
     int64_t place = place_of(r->calls, m);
 
     if (place >= 0)
-        return write(r, what, 1, &x, 1, &place, 1);
+        return write(r, what, n, x, 1, &place, n);
     calls_give_up(r);
     return false;
 }
@@ -439,7 +442,7 @@ static bool write_module(struct run *r, enum called what, const struct module *m
 val calls_module(struct run *r, struct module *m, val x)
 {
     struct calls_writer *w = r->calls;
-    bool written = write_module(r, CALLED_module, m, x);
+    bool written = write_module(r, CALLED_module, m, 1, &x);
     val out;
 
     r->calls = NULL;
@@ -454,7 +457,7 @@ val calls_module(struct run *r, struct module *m, val x)
 struct frame calls_enter(struct run *r, struct module *m, val *x)
 {
     struct calls_writer *w = r->calls;
-    bool written = write_module(r, CALLED_ENTER, m, *x);
+    bool written = write_module(r, CALLED_ENTER, m, 1, x);
     val given = *x;
     struct frame f;
 
@@ -486,6 +489,17 @@ val calls_leave(struct run *r, struct frame f, val result)
     w->depth--;
     returned(r, w, 1, &result, 1, &out);
     return out;
+}
+
+void calls_read(struct run *r, struct module *m)
+{
+    struct calls_writer *w = write_module(r, CALLED_READ, m, 0, NULL) ? r->calls : NULL;
+
+    r->calls = NULL;
+    module_read(r, m);
+    r->calls = w;
+    if (w)
+        remember(r, w);
 }
 
 struct calls_writer *calls_hand_begins(struct run *r, int n, const val *v, int n_i, const int64_t *i)
@@ -627,6 +641,9 @@ void calls_again(struct run *r, const struct calls *c, const struct calls_host *
             break;
         case CALLED_LEAVE:
             out[0] = frame_leave(r, frames[--depth], v[0]);
+            break;
+        case CALLED_READ:
+            module_read(r, below.m[numbers[0]]);
             break;
         case CALLED_HAND:
             out[0] = host->by_hand(host->of, k->n, v, numbers);

@@ -25,6 +25,7 @@ enum called {
     CALLED_module, /* call(): a module that runs in core/torch */
     CALLED_ENTER,
     CALLED_LEAVE,
+    CALLED_READ,   /* module_read() */
     CALLED_HAND,   /* by_hand() of who asks again: its result is held once */
     CALLED_HOLD,   /* a reference more; of a temporary: it becomes the holder's */
     CALLED_LEND,   /* a reference more in any case */
@@ -33,7 +34,7 @@ enum called {
     CALLED_SINK    /* what frame_leave() gave, and nobody takes */
 };
 
-enum { CALLS_KEY_WORDS = 192, CALLS_INPUTS = 24, CALLS_RESULTS = 4 };
+enum { CALLS_KEY_WORDS = 192, CALLS_INPUTS = 24, CALLS_RESULTS = 6 };
 
 struct calls_key {
     uint32_t n;
@@ -66,7 +67,7 @@ void calls_give_up(struct run *r); /* of what is being written */
 
 void calls_key_value(struct calls_key *k, const struct run *r, val v); /* all that can be read off it */
 
-uint64_t calls_steps(const struct calls *c); /* those by hand are not among them */
+uint64_t calls_steps(const struct calls *c); /* that it counts as where it is asked again; what is by hand counts itself */
 uint32_t calls_form(const struct calls *c);
 uint64_t calls_count(const struct calls *c); /* about as many events as it makes and steps that it takes by hand, at most */
 /* What is done by hand: the same numbers and values of the same kind as when it was written; the result is held by the caller, 0: the run says why. */
@@ -84,6 +85,7 @@ void calls_split(struct run *r, enum called what, val a, int dim, int n, const i
 val calls_module(struct run *r, struct module *m, val x);
 struct frame calls_enter(struct run *r, struct module *m, val *x);
 val calls_leave(struct run *r, struct frame f, val result); /* frame_leave() of what module_enter_with() began */
+void calls_read(struct run *r, struct module *m);
 /* What follows is done by hand, and is one call: nothing within is written. NULL: nothing is being written. */
 struct calls_writer *calls_hand_begins(struct run *r, int n, const val *v, int n_i, const int64_t *i);
 void calls_hand_ends(struct run *r, struct calls_writer *w, int n, const val *v, val out); /* out: held once; 0: it made none */

@@ -301,6 +301,10 @@ static struct module *in_use(const struct run *r, struct module *m)
 
 void module_read(struct run *r, struct module *m)
 {
+    if (r->calls) {
+        calls_read(r, m);
+        return;
+    }
     m = in_use(r, m);
     for (const struct module_hook *h = m->hooks; h && !run_dead(r); h = h->next)
         if (h->read)

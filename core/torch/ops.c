@@ -702,6 +702,12 @@ val empty(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
     return value_empty(r, OP_EMPTY, dtype, ndim, size);
 }
 
+val no_elements(struct run *r, enum dtype dtype)
+{
+    ASKED(r, no_elements, 0, NULL, 1, (&(const int64_t){dtype}));
+    return value_new(r, dtype, 1, &(const int64_t){0});
+}
+
 val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
 {
     if (r->calls) {

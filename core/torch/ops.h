@@ -50,6 +50,7 @@ val dropout(struct run *r, val a, double p); /* in training; p = 0 returns its a
 /* without inputs */
 val empty(struct run *r, enum dtype dtype, int ndim, const int64_t *size);
 val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* OP_ZEROS, OP_FULL, OP_ARANGE .. */
+val no_elements(struct run *r, enum dtype dtype); /* of one dimension; nothing is allocated */
 val factory_like(struct run *r, enum op op, enum dtype dtype, val like); /* laid out as it is: zeros_like, empty_like */
 
 /* reductions */

@@ -33,6 +33,10 @@ static void hand(struct back *b, int edge, val v)
 /* ------------------------------------------------------------------------------------------------------------ history */
 void view_is_of(struct run *r, val v, val a)
 {
+    if (r->calls) {
+        calls_ask_many(r, CALLED_view_is_of, 2, (const val[]){v, a}, 0, NULL, 0, NULL);
+        return;
+    }
     struct value *x = &r->values[v];
     const struct value *of = &r->values[a];
 

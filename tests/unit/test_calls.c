@@ -2,6 +2,7 @@
 #include "torch/calls.h"
 #include "stack/stack.h"
 #include "tests/support/unit.h"
+#include "torch/hooks.h"
 #include "torch/module.h"
 #include "torch/ops.h"
 #include "torch/views.h"
@@ -93,11 +94,55 @@ static val forward_in_place(struct module *m, val x)
     return out;
 }
 
+/* Parts that are told what they are of, written one after the other: the whole wants a gradient from the first on. */
+static val forward_told(struct module *m, val x)
+{
+    val up = call(&run, m->first, x), whole, part, written, out;
+
+    calls_held(&run, CALLED_HOLD, up);
+    whole = factory(&run, OP_EMPTY, DTYPE_BF16, SHAPE(TOKENS, WIDTH));
+    calls_held(&run, CALLED_HOLD, whole);
+    for (int i = 0; i < 2; i++) {
+        part = select_op(&run, whole, 0, i);
+        calls_held(&run, CALLED_HOLD, part);
+        view_is_of(&run, part, whole);
+        written = copy_in_place(&run, part, select_op(&run, up, 0, i));
+        calls_held(&run, CALLED_HOLD, written);
+        rebase_history(&run, part, written);
+        calls_held(&run, CALLED_DROP, written);
+        calls_held(&run, CALLED_DROP, part);
+    }
+    out = mul(&run, whole, whole);
+    calls_held(&run, CALLED_HOLD, out);
+    calls_held(&run, CALLED_DROP, up);
+    calls_held(&run, CALLED_DROP, whole);
+    return out;
+}
+
+static void take_and_give(struct run *r, struct module *m, void *of)
+{
+    (void)m;
+    (void)of;
+    value_unref(r, owned(r, empty(r, DTYPE_BF16, SHAPE(TOKENS))));
+}
+
+/* A module whose parameters are looked at: what hangs on that does its work. */
+static val forward_reads(struct module *m, val x)
+{
+    static struct module_hook looked_at = {.read = take_and_give};
+
+    val out = forward(m, x);
+
+    layer[0]->first->hooks = layer[1]->first->hooks = &looked_at;
+    module_read(&run, m->first);
+    return out;
+}
+
 static const struct forward_row {
     const char *name;
     val (*forward)(struct module *m, val x);
     bool views;
-} forwards[] = {{"operators", forward, false}, {"in place", forward_in_place, true}};
+} forwards[] = {{"operators", forward, false}, {"in place", forward_in_place, true}, {"told", forward_told, false}, {"reads", forward_reads, false}};
 
 static val input(void)
 {
@@ -137,7 +182,7 @@ static const struct calls *written(const struct forward_row *row, val x, val *re
     *ret = row->forward(layer[0], x);
     calls_end(&run, 1, ret, 0, 5, 0);
     ck_assert_msg(calls_find(book, &key, &c) && c, "%s", row->name);
-    ck_assert_uint_eq(calls_steps(c), 5);
+    ck_assert_uint_le(calls_steps(c), 5); /* a quarter of what is asked again, where that is less */
     return c;
 }
 
@@ -255,7 +300,7 @@ START_TEST(by_hand)
     calls_hand_ends(&run, w, 1, &x, y);
     calls_end(&run, 1, &y, 0, 5, 2);
     ck_assert(calls_find(book, &key, &c) && c);
-    ck_assert_uint_eq(calls_steps(c), 3);
+    ck_assert_uint_eq(calls_steps(c), 0); /* less than four calls */
     births = run.n_births;
     calls_again(&run, c, &host, layer[1], &x, &z);
     ck_assert(!run.error.code && !run.diverged);

@@ -5,7 +5,7 @@ from transformers.releases import refuse
 
 
 class DynamicLayer:
-    is_sliding = False
+    is_sliding, is_heard = False, True
 
     def __init__(self):
         self.keys = self.values = None
@@ -23,6 +23,16 @@ class DynamicLayer:
         self.keys = torch.cat([self.keys, keys], dim=-2)
         self.values = torch.cat([self.values, values], dim=-2)
         return self.keys, self.values
+
+    def is_new(self):
+        return not self.is_initialized
+
+    def stored(self):
+        return self.keys, self.values
+
+    def store(self, tokens, keys, values):
+        self.dtype, self.device = keys.dtype, keys.device
+        self.keys, self.values, self.is_initialized = keys, values, True
 
     def get_seq_length(self):
         if not self.is_initialized or self.keys.numel() == 0:
@@ -68,6 +78,14 @@ class DynamicSlidingWindowLayer(DynamicLayer):
         self.keys = all_keys[:, :, -self.sliding_window + 1 :, :]
         self.values = all_values[:, :, -self.sliding_window + 1 :, :]
         return all_keys, all_values
+
+    def stored(self):
+        return self.keys, self.values, self._sliding_window_tensor
+
+    def store(self, tokens, keys, values, sliding_window_tensor):
+        super().store(tokens, keys, values)
+        self.cumulative_length += tokens
+        self._sliding_window_tensor = sliding_window_tensor
 
     def get_seq_length(self):
         return self.cumulative_length
@@ -179,6 +197,8 @@ class StaticSlidingWindowLayer(StaticLayer):
 class Fp8QuantizedLayer(DynamicLayer):
     """Bytes with one scale for all of them, which the prompt decides. torch.uint8 stands for float8_e4m3fn."""
 
+    is_heard = False
+
     def __init__(self):
         super().__init__()
         self.cumulative_length = 0
@@ -222,7 +242,7 @@ class Fp8QuantizedLayer(DynamicLayer):
 class LinearAttentionLayer:
     """The states of a convolution and of a recurrence, which do not grow."""
 
-    is_sliding = False
+    is_sliding, is_heard = False, True
 
     def __init__(self):
         self.conv_states = self.recurrent_states = None
@@ -255,6 +275,16 @@ class LinearAttentionLayer:
         self.recurrent_states.copy_(recurrent_states)
         return self.recurrent_states
 
+    def is_new(self):
+        return self.conv_states is None and self.recurrent_states is None
+
+    def stored(self):
+        return tuple(states for states in (self.conv_states, self.recurrent_states) if states is not None)
+
+    def store(self, tokens, conv_states, recurrent_states=None):
+        self.conv_states, self.recurrent_states, self.has_previous_state = conv_states, recurrent_states, True
+        self.conv_kernel_size = conv_states.shape[-1]
+
     def skip(self, tokens):
         pass
 
@@ -267,6 +297,16 @@ class LinearAttentionAndFullAttentionLayer(LinearAttentionLayer, DynamicLayer):
     def lazy_initialization(self, *of, **states):
         (LinearAttentionLayer if states else DynamicLayer).lazy_initialization(self, *of, **states)
 
+    def is_new(self):
+        return LinearAttentionLayer.is_new(self) and DynamicLayer.is_new(self)
+
+    def stored(self):
+        return DynamicLayer.stored(self) + LinearAttentionLayer.stored(self)
+
+    def store(self, tokens, keys, values, *states):
+        DynamicLayer.store(self, tokens, keys, values)
+        LinearAttentionLayer.store(self, tokens, *states)
+
     def skip(self, tokens):
         DynamicLayer.skip(self, tokens)
 
@@ -274,7 +314,16 @@ class LinearAttentionAndFullAttentionLayer(LinearAttentionLayer, DynamicLayer):
 class DummyLayer:
     """Of a layer without attention."""
 
-    is_sliding, keys, values = False, None, None
+    is_sliding, is_heard, keys, values = False, True, None, None
+
+    def is_new(self):
+        return True
+
+    def stored(self):
+        return ()
+
+    def store(self, tokens):
+        pass
 
     def skip(self, tokens):
         pass
@@ -296,6 +345,17 @@ class Cache:
             self.layers.append(DynamicLayer())
         keys, values = self.layers[layer_idx].update(keys, values, *args, **kwargs)
         return keys, values
+
+    def hears(self, layer_idx):
+        """What a layer's forward stores may be told by stored(), and stored again without it (natives/heard.c); 0: not so. It may ask the first one, too."""
+        layer = self.layers[layer_idx] if layer_idx < len(self.layers) else None
+        return 1 + self.layers[0].is_new() if getattr(layer, "is_heard", False) and layer.is_new() else 0
+
+    def stored(self, layer_idx):
+        return self.layers[layer_idx].stored()
+
+    def store(self, layer_idx, tokens, *states):
+        self.layers[layer_idx].store(tokens, *states)
 
     def get_conv_state(self, layer_idx):
         layer = self.layers[layer_idx]

@@ -3,6 +3,9 @@ import torch
 
 from transformers.releases import of, quirks
 
+DynamicSlidingWindowLayer.is_heard = quirks.cache_copies and quirks.cache_keeps_window  # as stored() tells it
+LinearAttentionLayer.is_heard = quirks.states_are_copied
+
 if not quirks.cache_copies:
 
     @of(DynamicLayer, DynamicSlidingWindowLayer)
