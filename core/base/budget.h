@@ -6,7 +6,8 @@
  * Event     a birth, a death or a mark of a tape that a run plays. What is done with a tape otherwise counts by what it takes: two events of one that is
  *           replayed on the allocator's model or laid out from runs of few layers are one, and sixteen of one that takes another size; what is known is
  *           nothing. Beside tapes: a kernel or message of a step's log, once for the step's time and once for each clock that follows it; a module that is
- *           declared; an autograd node beyond the first 8,192 that a run holds, as four; four turns of a stage in a pipeline's schedule; eight steps of a
+ *           declared; 512 bytes of a model that is put back as it was; a step of a program, and four calls of a forward that is asked again without it; an
+ *           autograd node beyond the first 8,192 that a run holds, as four; four turns of a stage in a pipeline's schedule; eight steps of a
  *           pattern. Counts depend on the question alone: equal requests end at the same event.
  * Owner     the caller of api_answer(); whatever has the arena finds it there (arena.h). NULL: no limit.
  * Errors    ERR_BUDGET: the limit is passed. ERR_CANCELLED: nobody waits any more, or `passed` said so.

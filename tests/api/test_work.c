@@ -15,17 +15,17 @@ static const struct {
     const char *path, *body;
     uint64_t most_events;
 } questions[] = {
-    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 6200000},
-    {"/estimate", M70B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 15600000},
-    {"/estimate", M70B EIGHT("B200") ",\"training\":{\"seq_len\":2048}}", 14800000},
+    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 1300000},
+    {"/estimate", M70B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 4300000},
+    {"/estimate", M70B EIGHT("B200") ",\"training\":{\"seq_len\":2048}}", 4500000},
     /* asked by their micro-batch: one play each, and a search for who wants it */
-    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 520000},
+    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 310000},
     {"/estimate?largest=true", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}",
-     770000},
-    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"zero3\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 680000},
+     380000},
+    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"zero3\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 360000},
     /* advice: what cannot fit is not played, what was looked at is not played again */
-    {"/estimate", "{\"model\":\"google/gemma-2-9b\",\"cluster\":{\"gpu\":\"L4\"},\"training\":{\"seq_len\":200,\"tuning\":\"full\",\"micro_batch_size\":4}}", 1240000},
-    {"/estimate", "{\"model\":\"Qwen/Qwen2.5-7B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":200,\"tuning\":\"lora\",\"micro_batch_size\":4}}", 365000},
+    {"/estimate", "{\"model\":\"google/gemma-2-9b\",\"cluster\":{\"gpu\":\"L4\"},\"training\":{\"seq_len\":200,\"tuning\":\"full\",\"micro_batch_size\":4}}", 540000},
+    {"/estimate", "{\"model\":\"Qwen/Qwen2.5-7B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":200,\"tuning\":\"lora\",\"micro_batch_size\":4}}", 230000},
 };
 
 START_TEST(plays_no_more_than_it_has_to)
@@ -128,7 +128,7 @@ END_TEST
 /* Work that ends in a search leaves the figures of what it has found to fit, and says that the answer is partial. */
 START_TEST(a_search_that_ends_early_tells_what_fits)
 {
-    static const char body[] = "{\"model\":\"facebook/opt-1.3b\",\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"seq_len\":512,\"methods\":\"single\","
+    static const char body[] = "{\"model\":\"facebook/opt-1.3b\"," EIGHT("A100-40GB") ",\"training\":{\"seq_len\":512,\"methods\":\"zero2\","
                                "\"tuning\":\"full\",\"gradient_checkpointing\":false}}";
     struct reply whole = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, body);
     uint64_t used = whole.r.work_events, searched = 0, n = 0;
