@@ -85,6 +85,7 @@ bool hearing_begins(struct natives *n, struct hearing *h, struct nn_module *laye
     index = index_of(layer->m->name);
     h->unit = layer->m;
     h->cache = sv_null();
+    h->in_region = in_region;
     h->n = 0;
     h->key.n = 0;
     h->key.beyond = false;
@@ -142,7 +143,7 @@ static bool takes_cache(struct natives *n, struct hearing *h, sv v)
 {
     struct script *s = n->s;
     sv name = script_symbol(s, "hears"), index = sv_int(index_of(h->unit->name)), found = sv_null();
-    bool has = !sv_ok(h->cache) && h->n && v.tag & SV_OBJECT && !script_find(s, v, name, &found);
+    bool has = !sv_ok(h->cache) && !h->in_region && h->n && v.tag & SV_OBJECT && !script_find(s, v, name, &found);
     int64_t kind = 0;
 
     sv_drop(s, found);

@@ -15,6 +15,7 @@ struct hearing {
     int n;
     val in[CALLS_INPUTS];
     sv cache; /* the caller's: what it stores there is a result, too; SV_NULL: it is given none */
+    bool in_region; /* of a checkpoint, which knows of no cache */
 };
 
 bool is_heard(struct natives *n, const struct module *m); /* one of the layers that are alike, and nothing is being written */
