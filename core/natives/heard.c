@@ -427,7 +427,7 @@ static val by_hand(void *of, int n, const val *v, const int64_t *i)
 /* ---------------------------------------------------------------------------------------------------------------- */
 bool hearing_asks_again(struct natives *n, struct hearing *h, val ret[CALLS_RESULTS], uint32_t *form)
 {
-    if (!script_charge_as_taken(n->s, calls_steps(h->calls)))
+    if (!script_charge(n->s, calls_steps(h->calls)))
         return false;
     calls_again(n->run, h->calls, &(struct calls_host){by_hand, n}, h->unit, h->in, ret);
     *form = calls_form(h->calls);

@@ -320,14 +320,6 @@ bool script_charge(struct script *s, uint64_t steps)
     return !s->over && s->steps >= 0;
 }
 
-bool script_charge_as_taken(struct script *s, uint64_t steps)
-{
-    for (; steps > SLICE; steps -= SLICE)
-        if (!script_charge(s, SLICE))
-            return false;
-    return script_charge(s, steps);
-}
-
 enum err_code script_error(struct script *s, struct err *err)
 {
     struct place p = {0};

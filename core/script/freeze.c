@@ -238,11 +238,6 @@ void script_moves_on(struct script *s, struct arena *arena)
         s->own->arena = arena;
 }
 
-uint64_t script_steps_taken(const struct script *s, const struct script_limits *limits)
-{
-    return limits->steps - (uint64_t)s->steps_kept;
-}
-
 size_t script_frozen_bytes(const struct frozen *f)
 {
     return f->n + f->n_moves * sizeof *f->moves;

@@ -48,7 +48,6 @@ void script_stands(struct script *s, void *itself); /* *itself: what it is, to b
 bool script_is_stirred(const struct script *s);     /* since: what was thawed was written, too */
 void script_stands_again(struct script *s, const void *itself);
 void script_moves_on(struct script *s, struct arena *arena); /* new memory is that one's from here on */
-uint64_t script_steps_taken(const struct script *s, const struct script_limits *limits); /* out of the budget, so far */
 void script_host_of(struct script *s, void *of); /* what script_of() answers from here on */
 size_t script_frozen_bytes(const struct frozen *f);
 

@@ -305,7 +305,6 @@ void *script_of(struct script *s);
 uint64_t script_steps_left(const struct script *s);
 struct arena *script_arena(struct script *s);         /* that its memory comes from: what lives as long as it, and stands or is frozen with it */
 bool script_charge(struct script *s, uint64_t steps); /* false: spent */
-bool script_charge_as_taken(struct script *s, uint64_t steps); /* the same, in slices as if they were taken one by one */
 /* A number of its own, id() in the language: where it lies in its script or image, the same wherever these lie. No address leaves the language. */
 uint64_t script_place(const struct script *s, const struct obj *o);
 sv script_import(struct script *s, const char *name);

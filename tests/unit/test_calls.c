@@ -70,10 +70,18 @@ static val forward(struct module *m, val x)
     return out;
 }
 
+/* tensor_becomes(): the part goes on as what was written into it. */
+static void becomes(val part, val written)
+{
+    calls_held(&run, CALLED_HOLD, written);
+    rebase_history(&run, part, written);
+    calls_held(&run, CALLED_DROP, written);
+}
+
 /* Of two results; what is written in place goes on as what was written into it, a part of it too. */
 static val forward_in_place(struct module *m, val x)
 {
-    val up = call(&run, m->first, x), two[2], part, written, out;
+    val up = call(&run, m->first, x), two[2], part, out;
 
     calls_held(&run, CALLED_HOLD, up);
     topk(&run, up, 1, 4, two);
@@ -81,10 +89,7 @@ static val forward_in_place(struct module *m, val x)
         calls_held(&run, CALLED_HOLD, two[i]);
     part = slice_step(&run, up, 1, 0, 4, 1);
     calls_held(&run, CALLED_HOLD, part);
-    written = write_in_place(&run, OP_ADD, part, two[0]);
-    calls_held(&run, CALLED_HOLD, written);
-    rebase_history(&run, part, written);
-    calls_held(&run, CALLED_DROP, written);
+    becomes(part, write_in_place(&run, OP_ADD, part, two[0]));
     out = mul(&run, up, up);
     calls_held(&run, CALLED_HOLD, out);
     calls_held(&run, CALLED_DROP, part);
@@ -97,7 +102,7 @@ static val forward_in_place(struct module *m, val x)
 /* Parts that are told what they are of, written one after the other: the whole wants a gradient from the first on. */
 static val forward_told(struct module *m, val x)
 {
-    val up = call(&run, m->first, x), whole, part, written, out;
+    val up = call(&run, m->first, x), whole, part, out;
 
     calls_held(&run, CALLED_HOLD, up);
     whole = factory(&run, OP_EMPTY, DTYPE_BF16, SHAPE(TOKENS, WIDTH));
@@ -106,10 +111,7 @@ static val forward_told(struct module *m, val x)
         part = select_op(&run, whole, 0, i);
         calls_held(&run, CALLED_HOLD, part);
         view_is_of(&run, part, whole);
-        written = copy_in_place(&run, part, select_op(&run, up, 0, i));
-        calls_held(&run, CALLED_HOLD, written);
-        rebase_history(&run, part, written);
-        calls_held(&run, CALLED_DROP, written);
+        becomes(part, copy_in_place(&run, part, select_op(&run, up, 0, i)));
         calls_held(&run, CALLED_DROP, part);
     }
     out = mul(&run, whole, whole);

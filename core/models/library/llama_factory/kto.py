@@ -1,11 +1,9 @@
 """train/kto/trainer.py CustomKTOTrainer: kto_loss of trl 0.24 with pref_beta 0.1 and weights of 1, no pref_ftx. Half of a batch's rows are desirable ones; of one row, none."""
 import torch
-import torch.nn.functional as F
 
 from transformers.llama_factory.logps import all_count, copy_of, get_batch_logps, prepare, use_adapter
 from transformers.trl.loop import half_count
-
-BETA = 0.1
+from transformers.trl.verdicts import kto_loss, nanmean
 
 
 def forward(model, batch, prefix=""):
@@ -37,28 +35,6 @@ def compute_reference_log_probs(model, reference, batch):
         else:
             chosen_logps, rejected_logps, _, _, kl_logps, _ = concatenated_forward(reference, batch)
     return chosen_logps, rejected_logps, kl_logps
-
-
-def kto_loss(chosen_logps, rejected_logps, kl_logps, reference_chosen_logps, reference_rejected_logps, reference_kl_logps):
-    kl = (kl_logps - reference_kl_logps).mean().detach()
-    kl = kl.mean().clamp(min=0)
-    if chosen_logps.shape[0] != 0:
-        chosen_logratios = chosen_logps - reference_chosen_logps
-        chosen_losses = 1 - F.sigmoid(BETA * (chosen_logratios - kl))
-        chosen_rewards = BETA * chosen_logratios.detach()
-    else:
-        chosen_losses = chosen_rewards = torch.empty(0, device=kl.device)
-    rejected_logratios = rejected_logps - reference_rejected_logps
-    rejected_losses = 1 - F.sigmoid(BETA * (kl - rejected_logratios))
-    rejected_rewards = BETA * rejected_logratios.detach()
-    losses = torch.cat((1.0 * chosen_losses, 1.0 * rejected_losses), 0)
-    return losses, chosen_rewards, rejected_rewards, kl
-
-
-def nanmean(losses):
-    """ReduceOps.cpp nanmean()"""
-    factor = (losses == losses).sum()
-    return losses.sum().div(factor)
 
 
 def compute_loss(models, inputs):

@@ -6,13 +6,11 @@ prepare_logits_to_keep): all but the first, which nobody foretells.
 import torch
 import torch.nn.functional as F
 
-from transformers.llama_factory.kto import nanmean
 from transformers.ms_swift.dpo import prepare
 from transformers.ms_swift.logps import get_per_token_logps
 from transformers.trl.loop import all_count
 from transformers.trl.prepared import disable_gradient_checkpointing, use_adapter
-
-BETA = 0.1
+from transformers.trl.verdicts import kto_loss, nanmean
 
 
 def prepare_logits_to_keep(inputs):
@@ -69,22 +67,6 @@ def forward(model, batch):
     chosen_logits = completion_logits[rows(0, n // 2)]
     rejected_logits = completion_logits[rows(n // 2, n)]
     return chosen_logps, rejected_logps, chosen_logits, rejected_logits, KL_logps
-
-
-def kto_loss(chosen_logps, rejected_logps, KL_logps, reference_chosen_logps, reference_rejected_logps, reference_KL_logps):
-    kl = (KL_logps - reference_KL_logps).mean().detach()
-    kl = kl.mean().clamp(min=0)
-    if chosen_logps.shape[0] != 0:
-        chosen_logratios = chosen_logps - reference_chosen_logps
-        chosen_losses = 1 - F.sigmoid(BETA * (chosen_logratios - kl))
-        chosen_rewards = BETA * chosen_logratios.detach()
-    else:
-        chosen_losses = chosen_rewards = torch.empty(0, device=kl.device)
-    rejected_logratios = rejected_logps - reference_rejected_logps
-    rejected_losses = 1 - F.sigmoid(BETA * (kl - rejected_logratios))
-    rejected_rewards = BETA * rejected_logratios.detach()
-    losses = torch.cat((1.0 * chosen_losses, 1.0 * rejected_losses), 0)
-    return losses, chosen_rewards, rejected_rewards, kl
 
 
 def get_batch_loss_metrics(models, batch):
