@@ -404,21 +404,24 @@ static void warn_positions(struct estimate *e)
              (unsigned long long)e->rq.training.seq_len.whole, most);
 }
 
-static bool trains_a_part_by_llama_factory(const struct training_request *t)
+static bool trains_a_part(const struct training_request *t)
 {
-    return word_or(&t->trainer, trainer_words, TRAINER_TRL) == TRAINER_LLAMA_FACTORY && (t->trainable.n || t->freeze.n || t->freeze_ratio.real > 0);
+    return t->trainable.n || t->freeze.n || t->freeze_ratio.real > 0;
 }
 
 static enum err_code check_global(const struct estimate *e)
 {
     const struct training_request *t = &e->rq.training;
+    int trainer = word_or(&t->trainer, trainer_words, TRAINER_TRL);
 
     if (t->global_batch_size.set && t->micro_batch_size.set && t->global_batch_size.whole < t->micro_batch_size.whole)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
-    if (word_or(&t->trainer, trainer_words, TRAINER_TRL) != TRAINER_TRL && stage_of(t) == TASK_SFT && !trains_a_part_by_llama_factory(t))
+    if (trainer != TRAINER_TRL && stage_of(t) == TASK_SFT &&
+        !(trainer == TRAINER_LLAMA_FACTORY && (trains_a_part(t) || t->packing == TRI_TRUE)))
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/trainer",
                        "LLaMA-Factory's own trainers are those of dpo, orpo, simpo, kto and reward, axolotl's those but the last, open-instruct's dpo and "
-                       "simpo, ms-swift's dpo, orpo, cpo, simpo and kto; beside sft LLaMA-Factory says how a part is trained (trainable)");
+                       "simpo, ms-swift's dpo, orpo, cpo, simpo and kto; beside sft LLaMA-Factory says how a part is trained (trainable) and how rows are "
+                       "packed (packing)");
     if ((stage_of(t) == TASK_KTO || stage_of(t) == TASK_AX_KTO) && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/micro_batch_size", "KTOTrainer raises on a batch of one: two rows at least");
     if (t->keep_outputs == TRI_TRUE && word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS) == FRAMEWORK_TRANSFORMERS)

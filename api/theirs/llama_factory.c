@@ -138,9 +138,13 @@ static enum err_code read_neat_packing(struct theirs *t, const struct their_key 
 
     if (rc || !on)
         return rc;
-    if (!attention || strcmp(attention, "fa2") != 0) {
-        theirs_gap(&t->d, "rows of several sequences whose mask has four dimensions (with flash_attn: fa2 they have none, and figures)");
+    if (attention && !strcmp(attention, "fa3")) {
+        theirs_gap(&t->d, "neat_packing under fa3, which LLaMA-Factory hands a mask of four dimensions");
         return ERR_OK;
+    }
+    if (!attention || strcmp(attention, "fa2") != 0) {
+        rc = theirs_say_word(t, "training.trainer", "llama-factory");
+        return rc ? rc : theirs_say_text(t, key->member, "true");
     }
     if (!json_number(json_get(t->arguments, "per_device_train_batch_size"), &rows) || rows != 1) {
         theirs_gap(&t->d, "neat_packing under fa2 of several rows, which LLaMA-Factory refuses (\"bsz should be 1 for neat packing\")");

@@ -276,7 +276,7 @@ const struct word stage_words[] = {
 const struct word trainer_words[] = {
     {"trl", TRAINER_TRL, NULL, "trl's trainer of the stage, sentence-transformers' or the Trainer, as the stage says."},
     {"axolotl", TRAINER_AXOLOTL, NULL, "axolotl's trainers of dpo, orpo, simpo and kto, over the trl that it pins."},
-    {"llama-factory", TRAINER_LLAMA_FACTORY, "llamafactory|llama_factory", "LLaMA-Factory's own trainer of dpo, orpo, simpo, kto and reward."},
+    {"llama-factory", TRAINER_LLAMA_FACTORY, "llamafactory|llama_factory", "LLaMA-Factory's own trainer of dpo, orpo, simpo, kto and reward; of sft how it trains a part and packs."},
     {"open-instruct", TRAINER_OPEN_INSTRUCT, "open_instruct", "open-instruct's dpo_tune_cache.py: dpo and simpo."},
     {"ms-swift", TRAINER_MS_SWIFT, "ms_swift|swift", "ms-swift's own trainers of dpo, orpo, cpo, simpo and kto."},
     {0},

@@ -29,6 +29,7 @@ struct program_source;
 
 struct batch {
     val ids, mask, labels, positions, types; /* int64 [batch, seq]; 0: it has none; held by the caller */
+    bool mask_of_pairs;                         /* [batch, 1, seq, seq], of what products are made in */
     val more[TASK_MORE];              /* of a task: tasks.def */
     uint32_t sequences;               /* of a row whose positions start anew for each; 0: they are not given */
 };

@@ -967,7 +967,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
             tell_ids(m, values[n]);
         if (i == POSITIONS && sv_ok(values[n]))
             natives_tell_packed(values[n], b->sequences);
-        if (i == MASK && sv_ok(values[n]))
+        if (i == MASK && sv_ok(values[n]) && !b->mask_of_pairs)
             (m->padded ? natives_tell_padded : natives_tell_ones)(values[n]);
         n++;
     }

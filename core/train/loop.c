@@ -39,10 +39,12 @@ struct batch make_batch(struct trainer *t)
     struct run *r = &t->run;
     const struct batch_shape shape = train_batch_shape(&t->step->r);
     int64_t size[2] = {shape.rows, shape.tokens};
-    struct batch b = {.sequences = shape.sequences};
+    struct batch b = {.sequences = shape.sequences, .mask_of_pairs = packs_by_mask(&t->step->r)};
 
     b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
-    if (t->step->r.attention_mask == TRI_TRUE)
+    if (b.mask_of_pairs)
+        b.mask = owned(r, empty(r, compute_dtype(t->step->r.precision), SHAPE(shape.rows, 1, shape.tokens, shape.tokens)));
+    else if (t->step->r.attention_mask == TRI_TRUE)
         b.mask = owned(r, empty(r, method_is_colossal(t->step->r.method) ? DTYPE_BOOL : DTYPE_INT64, 2, size)); /* dp_real.py: input_ids.ne(pad) */
     if (b.mask && t->model.takes_token_types)
         b.types = owned(r, empty(r, DTYPE_INT64, 2, size));

@@ -160,7 +160,7 @@ struct recipe {
     enum loss loss;
     unsigned liger_kernels;     /* a bit each, 1u << LIGER_ROPE */
     bool padded;
-    bool packing;               /* a batch is one row of several sequences, without a mask, whose positions start anew */
+    bool packing;               /* rows of several sequences, whose positions start anew: one without a mask, or as packs_by_mask() has them */
     double expert_skew;         /* how many even shares of the tokens the first expert of a layer has; 0: 1 */
     double sequence_tokens;     /* mean length of a packed row's sequences; 0: not known */
     enum tri attention_mask;    /* whether batches have one; without it their rows are single sequences all the same */
@@ -226,6 +226,12 @@ struct batch_shape {
     int64_t rows, tokens;
     uint32_t sequences;
 };
+/* LLaMA-Factory 0.9.5 data/collator.py SFTDataCollatorWith4DAttentionMask: rows as they are, and a mask of all pairs of a row's tokens. */
+static inline bool packs_by_mask(const struct recipe *r)
+{
+    return r->packing && r->llama_factory && !attention_is_flash(r->attention);
+}
+
 struct batch_shape train_batch_shape(const struct recipe *r);
 
 /* Whether 4-bit weights wait on the host from when they are packed until a method cuts them. */

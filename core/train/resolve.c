@@ -59,8 +59,10 @@ struct batch_shape train_batch_shape(const struct recipe *r)
     s.rows *= tasks[r->stage].rows;
     if (!r->packing)
         return s;
-    s.tokens *= s.rows;
-    s.rows = 1;
+    if (!packs_by_mask(r)) {
+        s.tokens *= s.rows;
+        s.rows = 1;
+    }
     s.sequences = mean < (double)s.tokens ? (uint32_t)ceil((double)s.tokens / (mean < 1 ? 1 : mean)) : 1;
     return s;
 }
@@ -68,13 +70,18 @@ struct batch_shape train_batch_shape(const struct recipe *r)
 /* A collator hands a mask over; padding shows in it alone. */
 static enum err_code resolve_mask(struct recipe *r, struct err *err)
 {
-    if (r->packing && (r->padded || r->attention_mask == TRI_TRUE))
+    bool masks = packs_by_mask(r);
+
+    if (r->packing && (r->padded || r->attention_mask == (masks ? TRI_FALSE : TRI_TRUE)))
         return err_set(err, ERR_FIELD_CONFLICT, r->padded ? "/training/padded" : "/training/attention_mask",
-                       "packed rows have neither padding nor a mask: positions that start anew tell their sequences apart");
+                       masks ? "LLaMA-Factory's packed rows have no padding, and a mask of all pairs of tokens that tells their sequences apart"
+                             : "packed rows have neither padding nor a mask: positions that start anew tell their sequences apart");
+    if (masks && r->attention == ATTENTION_FLEX)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/attention", "LLaMA-Factory has no flex attention: sdpa, eager or flash_attention_2");
     if (r->packing && r->method == METHOD_PP)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/packing", "packed rows through a pipeline are not modelled");
     if (r->packing)
-        r->attention_mask = TRI_FALSE;
+        r->attention_mask = masks ? TRI_TRUE : TRI_FALSE;
     tri_default(&r->attention_mask, true);
     if (r->padded && r->attention_mask == TRI_FALSE)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/attention_mask",

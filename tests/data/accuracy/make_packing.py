@@ -4,6 +4,7 @@
     make_packing.py ORACLE CONFIGS NAME=PYTHON.. [--only TEXT]
 
 ORACLE holds trace.py and one_gpu; CONFIGS the config.json files; PYTHON is that of the oracle's environment for the stack NAME of STACKS.
+Beside trainer llama-factory a batch is what data/collator.py of llamafactory 0.9.5 makes: rows as they are, their positions, a mask of all pairs in half.
 The oracle itself knows no packed rows: what data would tell (position ids that fall, how many sequences begin) is said here. flash-attn's functions
 are the oracle's, which do what flash_attn_interface.py 2.7.4 does; a longest length that is a tensor stays one, as there.
 """
@@ -22,6 +23,7 @@ STACKS = {
 }
 TINY, GPT2, OPT, QWEN2 = "TinyLlama__TinyLlama-1.1B-Chat-v1.0", "openai-community__gpt2", "facebook__opt-350m", "Qwen__Qwen2-0.5B"
 QWEN3, GEMMA, NEOX = "Qwen__Qwen3-0.6B", "google__gemma-2-2b-it", "EleutherAI__pythia-160m"
+NEAT = {"trainer": "llama-factory"}
 
 # name, stack, config, layers (0: as they are), rows, tokens of a row, sequences of all of them, the rest of `training`
 CASES = [
@@ -46,9 +48,32 @@ CASES = [
     ("sdpa-late-2024", "late-2024", TINY, 4, 2, 1024, 4, dict(attention="sdpa", precision="bf16")),
     ("flash-2024", "2024", TINY, 4, 2, 1024, 4, dict(attention="flash_attention_2", precision="bf16")),
     ("sdpa-2024", "2024", TINY, 4, 2, 1024, 4, dict(attention="sdpa", precision="bf16")),
+    ("neat", "new", QWEN3, 0, 2, 1024, 4, dict(attention="sdpa", precision="bf16", **NEAT)),
+    ("neat-lora", "new", TINY, 0, 2, 1024, 5, dict(attention="sdpa", precision="bf16-autocast", tuning="lora", lora={"rank": 16}, gradient_checkpointing=True, **NEAT)),
+    ("neat-mixed-ckpt", "new", QWEN2, 0, 1, 1536, 3, dict(attention="sdpa", precision="bf16-mixed", gradient_checkpointing=True, **NEAT)),
+    ("neat-fp16", "new", OPT, 4, 2, 500, 5, dict(attention="sdpa", precision="fp16-mixed", **NEAT)),
+    ("neat-gpt2", "new", GPT2, 0, 2, 512, 5, dict(attention="sdpa", precision="bf16-mixed", **NEAT)),
+    ("neat-window", "new", GEMMA, 4, 1, 2048, 5, dict(attention="sdpa", precision="bf16", **NEAT)),
+    ("neat-eager", "new", QWEN3, 4, 2, 1024, 4, dict(attention="eager", precision="bf16", **NEAT)),
+    ("neat-2025", "2025", TINY, 4, 2, 1024, 4, dict(attention="sdpa", precision="bf16", **NEAT)),
+    ("neat-eager-2025", "2025", QWEN2, 4, 2, 1024, 4, dict(attention="eager", precision="bf16-mixed", **NEAT)),
 ]
 LOOKS = ("find_packed_sequence_indices", "_is_packed_sequence", "_flash_attention_forward", "fa_peft_integration_check")
 COUNTS = ("prepare_fa_kwargs_from_position_ids", "_prepare_from_posids", "prepare_fa2_from_position_ids", "_prepare_flash_attention_from_position_ids")
+
+
+def mask_pairs():
+    """SFTDataCollatorWith4DAttentionMask and prepare_4d_attention_mask(), without flash attention."""
+    import torch
+    from one_gpu import step
+
+    def make_batch(config, o):
+        rows, tokens, half = o["micro_batch_size"], o["seq_len"], step.DTYPES[o["precision"].split("-")[0]]
+        made = {k: torch.empty((rows, tokens), dtype=torch.int64, device="cuda") for k in ("input_ids", "labels", "position_ids")}
+        made["attention_mask"] = torch.empty((rows, 1, tokens, tokens), dtype=half, device="cuda")
+        return {k: made[k] for k in ("input_ids", "attention_mask", "labels", "position_ids")}
+
+    step.make_batch = make_batch
 
 
 def patch(sequences):
@@ -104,11 +129,14 @@ def trace(oracle):
     emulate.install_flash_attn()
     from one_gpu import report
     given = json.loads(os.environ["PACKING_REQUEST"])
-    patch(given["sequences"])
     request = given["request"]
     training = dict(request["training"])
     for key in ("packing", "lengths"):
         del training[key]
+    if training.pop("trainer", ""):
+        mask_pairs()
+    else:
+        patch(given["sequences"])
     options = ask.for_one(request, training, [])
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(request["config"], f)
