@@ -209,6 +209,7 @@ static const struct {
     /* parts of a model; opt-125m has twelve layers */
     {FILE_OF("llama-factory", "stage: rm\\n"), "training/stage", "reward"},
     {FILE_OF("llama-factory", "neat_packing: true\\nflash_attn: fa2\\nper_device_train_batch_size: 1\\n"), "training/packing", "true"},
+    {FILE_OF("llama-factory", "neat_packing: true\\n"), "training/trainer", "llama-factory"},
     {FILE_OF("llama-factory", "stage: rm\\n"), "training/trainer", "llama-factory"},
     {FILE_OF("llama-factory", "finetuning_type: freeze\\n"), "training/trainable", ".*\\.(?:10|11)\\.(?:).*"},
     {FILE_OF("llama-factory", "finetuning_type: freeze\\nbf16: true\\n"), "training/precision", "bf16-autocast"},

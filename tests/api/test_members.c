@@ -318,7 +318,7 @@ static const struct {
     {"{" REAL ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"rl: ipo\"}}", "/framework_config/text/rl"},
     {"{" REAL ",\"framework_config\":{\"framework\":\"torchtune\",\"text\":\"batch_size: 2\"}}", "/framework_config/framework"},
     {"{" REAL ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "/config/quantization_config"},
-    {ARGS("\"neat_packing\":true"), "/training_arguments/neat_packing"},
+    {ARGS("\"neat_packing\":true,\"flash_attn\":\"fa3\""), "/training_arguments/neat_packing"},
     {ARGS("\"packing\":true,\"packing_strategy\":\"wrapped\""), "/training_arguments/packing_strategy"},
     {ARGS("\"plugins\":[\"axolotl.integrations.spectrum.SpectrumPlugin\"]"), "/training_arguments/plugins"},
     {ARGS("\"rl\":\"ipo\""), "/training_arguments/rl"},
