@@ -223,6 +223,7 @@ static void resolve_words(struct estimate_request *rq)
     flag(&t->optimizer_in_backward, TRI_FALSE);
     flag(&t->padded, TRI_FALSE);
     flag(&t->packing, TRI_FALSE);
+    flag(&t->quantize_experts, TRI_FALSE);
     word(&t->stage, stage_words, 0);
     word(&t->trainer, trainer_words, TRAINER_TRL);
 }

@@ -319,6 +319,7 @@ const struct member training_members[] = {
     {BOOL(use_cache)},
     {OBJECT(buckets, bucket_members)},
     {BOOL(packing)},
+    {BOOL(quantize_experts)},
     {OWN(lengths, lengths_read, lengths_write, names_something), .list = true},
     {WORD(stage, stage_words)},
     {WORD(trainer, trainer_words)},

@@ -328,6 +328,7 @@ static enum err_code build_recipe(struct estimate *e)
         .zero = zero_recipe(e),
         .quantization = (enum kbit)word_or(&t->quantization, quantization_words, KBIT_NONE),
         .checkpoint = checkpoint_form(e->model.config),
+        .quantize_experts = t->quantize_experts == TRI_TRUE,
         .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, int8 ? KBIT_PREPARE_PEFT : KBIT_PREPARE_NONE),
         .liger_kernels = words_bits(&t->liger_kernels, liger_words),
         .padded = t->padded == TRI_TRUE,

@@ -89,7 +89,7 @@ struct training_request {
     struct quantity shard_group;
     struct words offload;
     enum tri padded, attention_mask, use_cache;
-    enum tri packing, find_unused_parameters;
+    enum tri packing, find_unused_parameters, quantize_experts;
     struct lengths_request lengths;
     struct words stage, trainer, reference;
     struct strs freeze, trainable;

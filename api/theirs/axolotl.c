@@ -59,6 +59,21 @@ enum err_code theirs_read_targets(struct theirs *t, const struct their_key *key,
     return ERR_OK;
 }
 
+/* monkeypatch/moe_quant.py */
+static enum err_code read_quantised_experts(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false, whole = false;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    if (rc || !on)
+        return rc;
+    if (theirs_flag(json_get(t->doc, "load_in_8bit"), &whole) && whole) {
+        theirs_gap(&t->d, "experts in int8, which come back in fp32 (with load_in_4bit they have figures)");
+        return ERR_OK;
+    }
+    return theirs_say_text(t, key->member, "true");
+}
+
 static bool is_said(const struct theirs *t, const char *key)
 {
     const struct json *v = json_get(t->arguments, key);
@@ -214,7 +229,8 @@ const struct their_key axolotl_keys[] = {
     KNOWN("lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel|lora_embedding_kernel"), /* axolotl_settle() */
     MOVES("tiled_mlp", "an MLP a tile of the sequence at a time"),
     MOVES("use_eaft", "a loss of axolotl's own"),
-    MOVES("llama4_linearized_experts|quantize_moe_experts|experts_implementation|expert_backend|nonexpert_quantization|moe_grouped_backend|"
+    BY(read_quantised_experts, "quantize_moe_experts", "training.quantize_experts"),
+    MOVES("llama4_linearized_experts|experts_implementation|expert_backend|nonexpert_quantization|moe_grouped_backend|"
           "moe_bnb_fast|use_scattermoe|use_sonicmoe|use_dsv4_kernels|use_glm_dsa_kernels|dense_mixer|dsv4_fp8_nonexpert_mode|"
           "dsv4_fp8_lora_kernel|dsv4_shared_mlp_lora_kernel|dsv4_bf16_all|dsv4_fp4_grouped_mode|gemma4_fp8_nonexpert|gemma4_nf4_nonexpert|"
           "nvfp4_merge_aware",

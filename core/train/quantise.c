@@ -64,6 +64,19 @@ static bool packs_head(const struct asked *a)
     return false;
 }
 
+static enum err_code experts_by_bnb(const struct asked *a, const struct bnb_options *o, struct err *err)
+{
+    static const char at[] = "/training/quantize_experts";
+
+    if (o->kind == KBIT_INT8)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "experts in int8 come back in fp32 (int8_vectorwise_dequant), which has no model yet: a 4-bit kind");
+    if (a->r->method != METHOD_SINGLE && a->r->method != METHOD_DDP)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "quantised experts under %s are not modelled yet: single or ddp", method_rows[a->r->method].name);
+    if (!a->m->q->bnb_loads_by_name)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "transformers before 5.0 has experts as linears, which are quantised as all are: left out");
+    return bnb_apply_to_experts(&a->m->tree, o, err);
+}
+
 static enum err_code by_bnb(const struct asked *a, struct err *err)
 {
     const struct quirks *q = a->m->q;
@@ -88,7 +101,9 @@ static enum err_code by_bnb(const struct asked *a, struct err *err)
                        "require gradients\"): transformers 4.57, or quantization none");
     if (a->r->quantization == KBIT_INT8 && !q->bnb_int8_in_rows)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/bitsandbytes", "int8 as bitsandbytes multiplies it before 0.45 is not modelled yet");
-    return bnb_apply(&a->m->tree, &o, err);
+    if (bnb_apply(&a->m->tree, &o, err))
+        return err->code;
+    return a->r->quantize_experts ? experts_by_bnb(a, &o, err) : ERR_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------------------------- others */

@@ -143,6 +143,7 @@ struct recipe {
     bool inputs_want_grad;        /* the embeddings' output, trained or not */
     bool llama_factory;           /* its own way to cast what is trained in part and to checkpoint it */
     enum kbit quantization; /* of the frozen base */
+    bool quantize_experts;  /* in tensors, as axolotl's quantize_moe_experts */
     enum kbit_prepare prepare_kbit;
     enum checkpoint_form checkpoint; /* what its config.json says of it */
     enum precision precision;

@@ -15,14 +15,19 @@ static val scales(struct run *r, const struct bnb_linear *l)
     return v;
 }
 
-/* A half copy of the weight, or one of what `dtype` says. */
-static val unpacked(struct run *r, const struct bnb_linear *l, enum op op, enum dtype dtype)
+static val unpacked_as(struct run *r, const struct bnb_linear *l, enum op op, enum dtype dtype, int ndim, const int64_t *size)
 {
-    val v = value_empty(r, op, dtype, SHAPE(l->out, l->in));
+    val v = value_empty(r, op, dtype, ndim, size);
     uint64_t n = (uint64_t)(l->out * l->in);
 
     work_add(r, OP_DEQUANTIZE_4BIT, n, n / 2 + (uint64_t)l->blocks * 4 + n * dtype_bytes(dtype), 1);
     return v;
+}
+
+/* A half copy of the weight, or one of what `dtype` says. */
+static val unpacked(struct run *r, const struct bnb_linear *l, enum op op, enum dtype dtype)
+{
+    return unpacked_as(r, l, op, dtype, SHAPE(l->out, l->in));
 }
 
 /* _dequant_linear_fallback: its locals die with it, in the order of its arguments */
@@ -73,12 +78,17 @@ static val gemm_4bit(struct run *r, const struct bnb_linear *l, val x, val bias)
     return out;
 }
 
-static val dequantised(struct run *r, const struct bnb_linear *l)
+val bnb_unpacked(struct run *r, const struct bnb_linear *l, int ndim, const int64_t *size)
 {
-    val absmax = l->doubly ? owned(r, scales(r, l)) : 0, weight = unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype);
+    const val absmax = l->doubly ? owned(r, scales(r, l)) : 0, weight = unpacked_as(r, l, OP_DEQUANTIZE_4BIT, l->dtype, ndim, size);
 
     value_unref(r, absmax); /* a local of dequantize_4bit() */
     return weight;
+}
+
+static val dequantised(struct run *r, const struct bnb_linear *l)
+{
+    return bnb_unpacked(r, l, SHAPE(l->out, l->in));
 }
 
 val bnb_dequantised(struct run *r, struct module *m)
@@ -224,7 +234,7 @@ bool bnb_is_quantised(const struct module *m)
 }
 
 /* quantize_4bit(): n = (elements + 1) // (itemsize * 2) */
-static void pack(struct param *p, enum dtype storage)
+void bnb_pack_words(struct param *p, enum dtype storage)
 {
     p->stands_for = param_numel(p);
     p->dtype = storage;
@@ -283,7 +293,7 @@ enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err 
             .dtype = t->dtype,
         };
         if (!l->int8)
-            pack(m->weight, o->storage);
+            bnb_pack_words(m->weight, o->storage);
         m->extra = l;
         m->forward = l->int8 ? bnb_forward_int8 : bnb_forward;
     }

@@ -32,6 +32,9 @@ struct bnb_linear; /* of one module: its packed weight's state */
 
 /* Every linear but the output embeddings. Before adapters are declared. */
 MUST_CHECK enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err *err);
+/* Tensors of three dimensions whose names say so, as they are loaded: axolotl's quantize_moe_experts. After bnb_apply(). */
+MUST_CHECK enum err_code bnb_apply_to_experts(struct tree *t, const struct bnb_options *o, struct err *err);
+bool bnb_holds_tensors(const struct module *m); /* such ones */
 bool bnb_is_quantised(const struct module *m);
 bool bnb_is_int8(const struct module *m);
 

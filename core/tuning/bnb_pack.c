@@ -80,7 +80,7 @@ static val quantise_int8(struct run *r, struct bnb_linear *l)
 }
 
 /* Params4bit.to(device); of Conv1D a transpose, which is laid out anew */
-static val quantise(struct run *r, struct bnb_linear *l, const struct param *p, val *map)
+val bnb_packed(struct run *r, struct bnb_linear *l, const struct param *p, val *map)
 {
     enum op op = r->q->bnb_is_operators ? OP_QUANTIZE_4BIT : OP_ZEROS;
     val laid_out, half, packed;
@@ -107,5 +107,5 @@ void bnb_pack(struct run *r, struct param *p, val *map)
 {
     struct bnb_linear *l = p->owner->extra;
 
-    p->value = bnb_is_int8(p->owner) ? quantise_int8(r, l) : quantise(r, l, p, map);
+    p->value = bnb_is_int8(p->owner) ? quantise_int8(r, l) : bnb_packed(r, l, p, map);
 }

@@ -175,6 +175,14 @@ static void warm_up(struct run *r, const struct tree *t)
     scratch(r, OP_EMPTY, bytes / 2 * 2);
 }
 
+static bool holds_tensors(const struct tree *t)
+{
+    for (uint32_t i = 1; i < t->n_modules; i++)
+        if (bnb_holds_tensors(t->modules[i]))
+            return true;
+    return false;
+}
+
 void kbit_load(struct run *r, struct tree *t)
 {
     val map = 0;
@@ -189,7 +197,7 @@ void kbit_load(struct run *r, struct tree *t)
 
 void kbit_load_by_name(struct run *r, struct tree *t, kbit_loader load, void *of)
 {
-    if (r->q->bnb_loads_by_name)
+    if (r->q->bnb_loads_by_name && !holds_tensors(t)) /* axolotl 0.19.0 monkeypatch/moe_quant.py: caching_allocator_warmup does nothing */
         warm_up(r, t);
     load_sorted(r, t->root, load, of);
     load_rest(r, t->root);

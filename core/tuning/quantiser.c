@@ -29,6 +29,7 @@ static void pack_hqq(struct run *r, struct param *p, val *map)
 
 static const struct quantiser rows[] = {
     {.is_quantised = bnb_is_quantised, .packs = bnb_packs, .pack = bnb_pack, .sum = ADAPTER_OF_BNB},
+    {.is_quantised = bnb_holds_tensors, .packs = bnb_packs_tensor, .pack = bnb_pack_tensor},
     {.is_quantised = gptq_is_quantised, .sum = ADAPTER_OF_PACKED, .adapters_in_fp32 = true, .adds_in_place = true},
     {.is_quantised = awq_is_quantised, .sum = ADAPTER_OF_PACKED, .adapters_in_fp32 = true, .casts_what_it_adds = true},
     {.is_quantised = torchao_is_quantised, .packs = torchao_packs, .pack = pack_torchao, .sum = ADAPTER_OF_LINEAR},
