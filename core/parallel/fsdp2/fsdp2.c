@@ -83,7 +83,7 @@ static void group_returns(struct fsdp2_unit *u)
 
     if (!u->n_params)
         return;
-    if (!f->r->in_backward) {
+    if (!f->r->in_backward || f->r->q->fsdp2_recomputes_in_order) {
         if (u->reshards)
             fsdp2_reshard(u);
         if (u->n_turns == FSDP2_TURNS && !f->beside) {
