@@ -269,14 +269,18 @@ static void make_originals(struct unit *u)
     }
 }
 
-/* flat_param_to(cpu): the shard leaves the device as soon as it is made */
+/* flat_param_to(cpu): the shard leaves the device as soon as it is made. Of NO_SHARD the views of __init__ hold what was flattened until they are replaced,
+ * in the first forward; original parameters move along. */
 static void leave_for_host(struct unit *u)
 {
     struct run *r = u->all->r;
     val shard = u->local;
 
     u->local = owned(r, value_new(r, u->master, 1, &u->shard_elems));
-    value_unref(r, shard);
+    if (!u->all->sharded && !u->all->o->fsdp.use_orig_params)
+        u->seen = shard;
+    else
+        value_unref(r, shard);
 }
 
 static void make_leaf(struct unit *u)
@@ -302,9 +306,11 @@ static void stand(struct unit *u, enum dtype shown)
         return;
     }
     for (uint32_t i = 0; i < u->n_params; i++)
-        if ((u->view[i] = part_of(u->all->r, u->local, param_numel(u->params[i]), u->params[i])))
+        if ((u->view[i] = part_of(u->all->r, u->seen ? u->seen : u->local, param_numel(u->params[i]), u->params[i])))
             u->all->r->values[u->view[i]].dtype = (uint8_t)shown;
     unit_show(u, u->view);
+    value_unref(u->all->r, u->seen);
+    u->seen = 0;
 }
 
 static bool upcasts(const struct unit *u)

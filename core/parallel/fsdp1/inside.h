@@ -37,6 +37,7 @@ struct unit {
     val flat;                      /* the FlatParameter, a leaf whose data changes */
     val local, low, full; /* its shard, under offload without a storage here; the shard in the compute dtype, 0 where nothing is cast; all of it, padded */
     val half, *halves;             /* the shard that was cast to fp32 and its pieces, while use_orig_params' parameters are those */
+    val seen;                      /* what was flattened on the device and left for the host, until views of it stand */
     val copied;                    /* under offload: the shard on the device, while use_orig_params' parameters are views of it */
     int64_t elems, shard_elems;
     enum dtype master, compute, reduce;
