@@ -138,6 +138,25 @@ static void make_views(struct unit *u)
         unit_show(u, u->view);
 }
 
+/* _use_unsharded_views(): tensor.data = view, and what forward saved is that tensor. What is gathered comes to where it was before. */
+static void move_views(struct unit *u)
+{
+    struct run *r = u->all->r;
+
+    for (uint32_t i = 0; i < u->n_params && !u->all->sharded; i++) {
+        const struct param *p = u->params[i];
+        val part = u->view[i] ? value_alias(r, u->flat) : 0;
+
+        if (!part)
+            continue;
+        r->values[part].ndim = (uint8_t)p->ndim;
+        for (int k = 0; k < p->ndim; k++)
+            r->values[part].size[k] = p->size[k];
+        value_strides(&r->values[part]);
+        set_data(r, u->view[i], part);
+    }
+}
+
 static void use_unsharded_flat_param(struct unit *u)
 {
     const struct fsdp1 *f = u->all;
@@ -146,8 +165,10 @@ static void use_unsharded_flat_param(struct unit *u)
         use_data(u, u->full, u->elems);
     if (u->state == HANDLE_FORWARD)
         make_views(u);
-    else if (f->o->fsdp.use_orig_params && u->state == HANDLE_BACKWARD_PRE && !u->skipped_sharded_views)
+    else if (f->o->fsdp.use_orig_params && u->state == HANDLE_BACKWARD_PRE && !u->skipped_sharded_views) {
+        move_views(u);
         unit_show(u, u->view);
+    }
 }
 
 static void all_gather(struct unit *u, uint32_t host_after)
