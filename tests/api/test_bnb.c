@@ -323,6 +323,55 @@ START_TEST(checkpoints_of_awq_go_back_too)
 }
 END_TEST
 
+/* --- experts' tensors ------------------------------------------------------------------------------------------------------------------------ */
+
+#define EXPERTS(method, quantization, more, stack)                                                                                                  \
+    "{\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"" method "\",\"seq_len\":512,\"tuning\":\"qlora\","               \
+    "\"quantization\":\"" quantization "\",\"precision\":\"bf16\",\"gradient_checkpointing\":true,\"lora\":{\"target_modules\":[\"q_proj\"]}," more "},"     \
+    "\"stack\":{" stack "},\"config\":{\"model_type\":\"qwen3_moe\",\"architectures\":[\"Qwen3MoeForCausalLM\"],\"hidden_size\":512,"                      \
+    "\"moe_intermediate_size\":512,\"intermediate_size\":512,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"num_key_value_heads\":8,"                 \
+    "\"head_dim\":64,\"num_experts\":16,\"num_experts_per_tok\":2,\"vocab_size\":1024,\"decoder_sparse_step\":1,\"mlp_only_layers\":[]}}"
+
+static double parameters_of(const char *body)
+{
+    struct reply reply = ask(body);
+    double v;
+
+    ck_assert_msg(json_number(reply_at(&reply, PARTS "parameters"), &v), "%s", reply.r.body);
+    reply_done(reply);
+    return v;
+}
+
+/* 2 layers x 16 experts x 3 matrices of 512 x 512: from two bytes an element to a half and four bytes in 64 elements */
+START_TEST(packed_experts_hold_less)
+{
+    double elements = 2 * 16 * 3 * 512.0 * 512.0;
+    double whole = parameters_of(EXPERTS("single", "nf4", "\"micro_batch_size\":1", "\"bitsandbytes\":\"0.50\""));
+    double packed = parameters_of(EXPERTS("single", "nf4", "\"micro_batch_size\":1,\"quantize_experts\":true", "\"bitsandbytes\":\"0.50\""));
+    double tables = 2 * 2 * 512; /* a code for each tensor, in a block of its own */
+
+    ck_assert_msg(whole - packed > elements * (2 - 0.5625) - 2 * tables && whole - packed <= elements * (2 - 0.5625), "%.0f packed, %.0f whole", packed, whole);
+}
+END_TEST
+
+static const struct {
+    const char *body, *says;
+} unpacked_experts[] = {
+    {EXPERTS("single", "int8", "\"micro_batch_size\":1,\"quantize_experts\":true", ""), "come back in fp32"},
+    {EXPERTS("fsdp2", "nf4", "\"micro_batch_size\":1,\"quantize_experts\":true", ""), "quantised experts under fsdp2"},
+    {EXPERTS("single", "nf4", "\"micro_batch_size\":1,\"quantize_experts\":true", "\"transformers\":\"4.57\""), "has experts as linears"},
+    {EXPERTS("single", "nf4", "\"micro_batch_size\":1,\"quantize_experts\":true", "\"transformers\":\"5.14\",\"bitsandbytes\":\"0.49\""), "is never emptied"},
+};
+
+START_TEST(says_why_experts_are_not_packed)
+{
+    struct reply reply = ask(unpacked_experts[_i].body);
+
+    ck_assert_msg(reply.r.body && strstr(reply.r.body, unpacked_experts[_i].says), "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(small_states_hold_less)
 {
     double whole = figure("\"optimizer\":\"adamw_torch\"", PARTS "optimizer_states");
@@ -345,4 +394,5 @@ UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(p
            unit_test(muon_wants_its_release); unit_rows(says_why_they_are_not, refused);
            unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index); unit_test(awq_goes_back_to_its_last_release);
            unit_test(hqq_goes_back_to_its_last_release); unit_test(checkpoints_of_awq_go_back_too);
+           unit_test(packed_experts_hold_less); unit_rows(says_why_experts_are_not_packed, unpacked_experts);
            unit_test(small_states_hold_less);)

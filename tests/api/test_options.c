@@ -20,6 +20,8 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 
 static const struct word packing_words[] = {{"true", 1, NULL, "Several sequences a row, without a mask, whose positions start anew."}, {0}};
 
+static const struct word experts_words[] = {{"true", 1, NULL, "Tensors of experts in 4 bits too: axolotl's quantize_moe_experts."}, {0}};
+
 static const struct word backward_words[] = {{"true", 1, NULL, "Each parameter's step as soon as its gradient stands, which then goes."}, {0}};
 
 static const struct word compile_words[] = {{"true", 1, NULL, "torch.compile with Inductor, in its default mode."}, {0}};
@@ -67,6 +69,7 @@ static const struct {
                     {"gradient_checkpointing", checkpointing_words},
                     {"offload", offload_words},
                     {"quantization", quantization_words},
+                    {"quantize_experts", experts_words},
                     {"packing", packing_words},
                     {"optimizer_in_backward", backward_words},
                     {"compile", compile_words},
