@@ -493,8 +493,10 @@ static void assume_packing(struct estimate *e, const struct recipe *r)
     const struct batch_shape shape = train_batch_shape(r);
 
     if (packs_by_mask(r))
-        note_of(&e->assumptions, NOTE_OF_YOURS, "packing: a batch is %lld rows of %lld tokens, and a mask of all pairs of a row's tokens, as LLaMA-Factory's collator "
-                "makes it without flash attention", (long long)shape.rows, (long long)shape.tokens);
+        note_of(&e->assumptions, NOTE_OF_YOURS,
+                "packing: a batch is %lld rows of %lld tokens, and a mask of all pairs of a row's tokens, as LLaMA-Factory's collator makes it without flash "
+                "attention",
+                (long long)shape.rows, (long long)shape.tokens);
     else if (r->packing && r->sequence_tokens > 0)
         note_of(&e->assumptions, NOTE_OF_YOURS, "packing: a batch is one row of %lld tokens, %u sequences of the mean of training.lengths, cut at seq_len",
                 (long long)shape.tokens, shape.sequences);

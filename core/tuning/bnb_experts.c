@@ -10,7 +10,6 @@
 #include "torch/ops.h"
 #include "tuning/bnb_inside.h"
 
-#include <ctype.h>
 #include <string.h>
 
 struct packed_tensor {
@@ -43,8 +42,8 @@ static void take_off(struct run *r, struct module *m)
 {
     if (r->stopped && !r->q->bnb_always_lets_go)
         run_fail(r, ERR_FIELD_CONFLICT, "/stack/bitsandbytes",
-                 "before 0.50 the cache of dequantised experts is never emptied once a recomputation stops within their forward (bitsandbytes pull request 1999): "
-                 "0.50, or checkpoint_reentrant true");
+                 "before 0.50 the cache of dequantised experts is never emptied once a recomputation stops within their forward (bitsandbytes pull request "
+                 "1999): 0.50, or checkpoint_reentrant true");
     for (struct packed_tensor *x = m->around->of; x; x = x->next) {
         x->p->reads = NULL;
         value_unref(r, x->whole);
@@ -85,7 +84,7 @@ static bool says_expert(const char *path)
     for (; *path; path++) {
         size_t k = 0;
 
-        while (k < n && tolower((unsigned char)path[k]) == word[k])
+        while (k < n && (path[k] | 0x20) == word[k]) /* in any case of letters */
             k++;
         if (k == n)
             return true;
@@ -105,7 +104,11 @@ static bool declare(struct tree *t, struct module *m, struct param *p, const str
     *x = (struct packed_tensor){
         .next = m->around->of,
         .p = p,
-        .packed = {.in = p->size[p->ndim - 1], .blocks = (n + BNB_BLOCK - 1) / BNB_BLOCK, .doubly = o->kind == KBIT_NF4_DQ, .compute = o->compute, .dtype = t->dtype},
+        .packed = {.in = p->size[p->ndim - 1],
+                   .blocks = (n + BNB_BLOCK - 1) / BNB_BLOCK,
+                   .doubly = o->kind == KBIT_NF4_DQ,
+                   .compute = o->compute,
+                   .dtype = t->dtype},
         .ndim = p->ndim,
     };
     x->packed.out = n / x->packed.in;
@@ -129,7 +132,8 @@ enum err_code bnb_apply_to_experts(struct tree *t, const struct bnb_options *o, 
             if (p->buffer || p->tied || p->ndim < 3 || bnb_is_quantised(m) || (!named && !says_expert(p->name)))
                 continue;
             if (m->around && !bnb_holds_tensors(m))
-                return err_set(err, ERR_FIELD_CONFLICT, "/training/quantize_experts", "what stands around these experts has no model beside their dequantisation");
+                return err_set(err, ERR_FIELD_CONFLICT, "/training/quantize_experts",
+                               "what stands around these experts has no model beside their dequantisation");
             if (!declare(t, m, p, o))
                 return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
             n++;

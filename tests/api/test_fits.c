@@ -192,10 +192,10 @@ START_TEST(four_bits_have_to_be_loaded)
     const struct json *c;
 
     if (*loads[_i].efficient)
-        (void)snprintf(fsdp, sizeof fsdp, ",\"fsdp\":{\"cpu_ram_efficient_loading\":%s}", loads[_i].efficient);
+        (void)snprintf(fsdp, sizeof fsdp, ",\"checkpoint_reentrant\":false,\"fsdp\":{\"cpu_ram_efficient_loading\":%s}", loads[_i].efficient);
     (void)snprintf(body, sizeof body,
                    "{\"model\":\"meta-llama/Meta-Llama-3-70B\",\"cluster\":{\"gpu\":\"RTX 3090\",\"gpus_per_node\":%d},\"training\":{\"tuning\":\"qlora\","
-                   "\"methods\":\"%s\",\"offload\":\"%s\",\"gradient_checkpointing\":true,\"checkpoint_reentrant\":false,\"micro_batch_size\":1,\"seq_len\":512%s},"
+                   "\"methods\":\"%s\",\"offload\":\"%s\",\"gradient_checkpointing\":true,\"micro_batch_size\":1,\"seq_len\":512%s},"
                    "\"stack\":{%s},\"allocator\":{\"expandable_segments\":%s}}",
                    loads[_i].gpus, loads[_i].method, loads[_i].offload, fsdp, loads[_i].stack, loads[_i].expandable);
     reply = ask(body);
