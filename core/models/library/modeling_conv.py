@@ -41,8 +41,9 @@ def state_of(module, cache):
     return cache.get_conv_state(module.layer_idx), cache.get_recurrent_state(module.layer_idx)
 
 
-def convolve(module, x, conv_state, cache, conv=None, held=None, **kwargs):
-    """[batch, channels, sequence], with what came before where there is a cache; the caller's frame holds x, and by earlier releases what is in `held`."""
+def convolve(module, x, conv_state, cache, conv=None, held=None, cut=False, **kwargs):
+    """[batch, channels, sequence], with what came before where there is a cache; the caller's frame holds x, and by earlier releases what is in `held`.
+    `cut`: a class that takes the tail of what is whole too."""
     seq_len = x.shape[-1]
     conv = module.conv1d if conv is None else conv
     reads(conv)
@@ -52,6 +53,6 @@ def convolve(module, x, conv_state, cache, conv=None, held=None, **kwargs):
     if cache is not None:
         x = cache.update_conv_state(x, module.layer_idx, conv_kernel_size=module.conv_kernel_size)
     x = causal_conv1d_fn(x, weight, bias, activation=module.activation, **kwargs)
-    if cache is not None:
+    if cache is not None or cut:
         x = x[:, :, -seq_len:]
     return x

@@ -44,6 +44,8 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
     "dbrx": dict(d_model=1024, n_heads=16, n_layers=3, max_seq_len=8192, vocab_size=32000, attn_config=dict(kv_n_heads=4, clip_qkv=8, rope_theta=500000),
                  ffn_config=dict(ffn_hidden_size=512, moe_num_experts=8, moe_top_k=2, moe_jitter_eps=0.01), num_experts=8, num_experts_per_tok=2),
     "minicpm3": DENSE | dict(num_key_value_heads=16, kv_lora_rank=256, q_lora_rank=384, v_head_dim=64, pad_token_id=0),
+    "olmo_hybrid": DENSE | dict(num_hidden_layers=4, num_attention_heads=8, num_key_value_heads=8, linear_num_key_heads=4, linear_num_value_heads=8,
+                                linear_key_head_dim=64, linear_value_head_dim=128, layer_types=["linear_attention", "full_attention"] * 2, pad_token_id=1),
 }
 SIGHTED = {  # their text
     **{kind: DENSE | dict(num_attention_heads=8, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))
@@ -97,7 +99,7 @@ for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckp
         ("hunyuan_v1_moe", "5.14.1", "5.17.0"), ("ministral", "4.57.3", "5.0.0"), ("cwm", "5.0.0", "5.17.0"), ("vaultgemma", "4.57.3", "5.2.0"),
         ("granitemoeshared", "5.14.1", "5.17.0"), ("minicpm3", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0"),
         ("persimmon", "5.2.0", "5.17.0"), ("nanochat", "5.17.0", "5.22.2"), ("fuyu", "5.10.4", "5.17.0"), ("dbrx", "5.17.0", "5.22.0"),
-        ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0")):
+        ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0"), ("olmo_hybrid", "5.16.1", "5.22.2")):
     EARLIER.setdefault(oldest, {})[kind] = ("full",)
     EARLIER.setdefault(later, {})[kind] = ("mixed-ckpt-pad",)
 TARGETS = ["q_proj", "v_proj", "q_a_proj", "kv_b_proj"]
