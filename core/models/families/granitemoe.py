@@ -53,6 +53,11 @@ class GraniteMoeAttention(LlamaAttention):
         self.scaling = config.attention_multiplier
 
 
+def handed(out):
+    """What the experts hand out, by earlier releases with their router's logits."""
+    return out if isinstance(out, tuple) else (out,)
+
+
 class GraniteMoeDecoderLayer(LlamaDecoderLayer):
     attention = GraniteMoeAttention
 
@@ -68,7 +73,7 @@ class GraniteMoeDecoderLayer(LlamaDecoderLayer):
         hidden_states = residual + hidden_states * self.multiplier
         residual = hidden_states
         hidden_states = self.post_attention_layernorm(hidden_states)
-        hidden_states = self.block_sparse_moe(hidden_states)
+        hidden_states, *_logits = handed(self.block_sparse_moe(hidden_states))
         hidden_states = residual + hidden_states * self.multiplier
         return hidden_states
 

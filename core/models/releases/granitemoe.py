@@ -59,7 +59,9 @@ if not quirks.granite_experts_grouped:
     def forward(self, layer_input):
         batch, length, width = layer_input.size()
         layer_input = layer_input.reshape(-1, width)
-        _, batch_index, batch_gates, expert_size, _ = self.router(layer_input)
+        order, batch_index, batch_gates, expert_size, router_logits = self.router(layer_input)
+        if not quirks.granite_moe_hands_logits:
+            order = None
         expert_inputs = layer_input[batch_index]
         hidden_states = self.input_linear(expert_inputs, expert_size)
         chunks = hidden_states.chunk(2, dim=-1)
@@ -69,7 +71,7 @@ if not quirks.granite_experts_grouped:
         zeros = torch.zeros((batch * length, width), dtype=expert_outputs.dtype, device=expert_outputs.device)
         layer_output = zeros.index_add(0, batch_index, expert_outputs)
         layer_output = layer_output.view(batch, length, width)
-        return layer_output
+        return (layer_output, router_logits) if quirks.granite_moe_hands_logits else layer_output
 
 
 if quirks.granite_moe_upcasts:

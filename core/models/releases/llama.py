@@ -83,9 +83,7 @@ if not quirks.interface_attention:
     def turn(self, q, k, cos, sin, position_ids):
         return self.rotate(q, k, cos, sin)
 
-    @of(LlamaAttention)
-    def normed(self, q, k):
-        return q, k
+    LlamaAttention.norms_heads = False  # once heads come first
 
     LlamaAttention.norms_first = False  # before heads come first
 
@@ -132,7 +130,9 @@ if not quirks.interface_attention:
         q = q.transpose(1, 2)
         k = k.transpose(1, 2)
         v = v.transpose(1, 2)
-        q, k = self.normed(q, k)
+        if self.norms_heads:
+            q = self.q_layernorm(q)
+            k = self.k_layernorm(k)
         cos, sin = self.tables(v, position_ids, position_embeddings)
         q, k, *_held = self.turn(q, k, cos, sin, position_ids)
         if past_key_values is not None:
