@@ -53,7 +53,7 @@ class GraniteMoeAttention(LlamaAttention):
         self.scaling = config.attention_multiplier
 
 
-def handed(out):
+def given(out):
     """What the experts hand out, by earlier releases with their router's logits."""
     return out if isinstance(out, tuple) else (out,)
 
@@ -73,7 +73,7 @@ class GraniteMoeDecoderLayer(LlamaDecoderLayer):
         hidden_states = residual + hidden_states * self.multiplier
         residual = hidden_states
         hidden_states = self.post_attention_layernorm(hidden_states)
-        hidden_states, *_logits = handed(self.block_sparse_moe(hidden_states))
+        hidden_states, *_logits = given(self.block_sparse_moe(hidden_states))
         hidden_states = residual + hidden_states * self.multiplier
         return hidden_states
 

@@ -5,7 +5,7 @@ from transformers.activations import ACT2FN
 from transformers.masking_utils import masks_of_kinds
 from transformers.modeling_mamba2 import Mamba2Mixer, Mamba2Sizes
 from transformers.modeling_moe import experts_tp_plan
-from transformers.models.granitemoe.modeling_granitemoe import GraniteMoeAttention, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeMoE, handed
+from transformers.models.granitemoe.modeling_granitemoe import GraniteMoeAttention, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeMoE, given
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaModel, apply_rotary_pos_emb
 
 
@@ -66,7 +66,7 @@ class GraniteMoeHybridDecoderLayer(LlamaDecoderLayer):
         residual = hidden_states
         hidden_states = self.post_attention_layernorm(hidden_states)
         if self.has_experts:
-            routed, *_logits = handed(self.block_sparse_moe(hidden_states))
+            routed, *_logits = given(self.block_sparse_moe(hidden_states))
             hidden_states = routed + self.shared_mlp(hidden_states)
         else:
             hidden_states = self.shared_mlp(hidden_states)

@@ -2,7 +2,7 @@
 from torch import nn
 
 from transformers.activations import ACT2FN
-from transformers.models.granitemoe.modeling_granitemoe import GraniteMoeConfig, GraniteMoeDecoderLayer, GraniteMoeForCausalLM, GraniteMoeModel, handed
+from transformers.models.granitemoe.modeling_granitemoe import GraniteMoeConfig, GraniteMoeDecoderLayer, GraniteMoeForCausalLM, GraniteMoeModel, given
 
 
 class GraniteMoeSharedConfig(GraniteMoeConfig):
@@ -38,7 +38,7 @@ class GraniteMoeSharedDecoderLayer(GraniteMoeDecoderLayer):
         hidden_states = residual + hidden_states * self.multiplier
         residual = hidden_states
         hidden_states = self.post_attention_layernorm(hidden_states)
-        sparse, *_logits = handed(self.block_sparse_moe(hidden_states))
+        sparse, *_logits = given(self.block_sparse_moe(hidden_states))
         hidden_states = sparse if self.shared_mlp is None else sparse + self.shared_mlp(hidden_states)
         hidden_states = residual + hidden_states * self.multiplier
         return hidden_states

@@ -74,6 +74,20 @@ if not quirks.granite_experts_grouped:
         return (layer_output, router_logits) if quirks.granite_moe_hands_logits else layer_output
 
 
+if quirks.granite_moe_projects_first:
+
+    @of(GraniteMoeAttention)
+    def project(self, x):
+        shape = (*x.shape[:-1], -1, self.head_dim)
+        q = self.q_proj(x)
+        k = self.k_proj(x)
+        v = self.v_proj(x)
+        q = q.view(shape).transpose(1, 2)
+        k = k.view(shape).transpose(1, 2)
+        v = v.view(shape).transpose(1, 2)
+        return q, k, v
+
+
 if quirks.granite_moe_upcasts:
 
     @of(GraniteMoeForCausalLM)
