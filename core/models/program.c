@@ -843,11 +843,10 @@ static void hand_over_cache(struct program *p, struct run *r, struct model *m)
     sv_drop(s, tuples);
     if (script_failed(s))
         natives_fail_run(&p->n);
-    outputs_end(r, m);
 }
 
-/* Wrappers take loss and logits out of what forward returned, and let go of it: the rest lives on as their own. */
-static bool keep_rest(struct program *p)
+/* Wrappers take loss and logits out of what forward returned, and let go of it: the rest lives on as their own, a cache that is handed over aside. */
+static bool keep_rest(struct program *p, bool handed_over)
 {
     struct script *s = p->s;
     sv rest = list_new(s, 0, NULL), key, value;
@@ -856,11 +855,12 @@ static bool keep_rest(struct program *p)
 
     if (!sv_ok(rest))
         return false;
-    for (uint32_t i = 2; items && i < n; i++)
+    for (uint32_t i = 2; items && i < n && !handed_over; i++)
         if (!list_append(s, rest, items[i]))
             return false;
     while (sv_is(p->outputs, KIND_DICT) && dict_each(p->outputs, &at, &key, &value))
-        if (!str_is(key, "loss") && !str_is(key, "logits") && !str_is(key, "end_logits") && !list_append(s, rest, value))
+        if (!str_is(key, "loss") && !str_is(key, "logits") && !str_is(key, "end_logits") && !(handed_over && str_is(key, "past_key_values")) &&
+            !list_append(s, rest, value))
             return false;
     sv_drop(s, p->outputs);
     p->outputs = rest;
@@ -947,6 +947,7 @@ static void tell_ids(const struct model *m, sv ids)
 
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
 {
+    bool handed_over = m->q->cache_in_tuple && !m->arch->encoder;
     struct program *p = m->parts;
     struct script *s = p->s;
     enum { MASK = 1, LABELS, POSITIONS, TYPES, GIVEN };
@@ -994,9 +995,9 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
         miss_loss(p);
         return;
     }
-    if (m->q->cache_in_tuple && !m->arch->encoder)
+    if (handed_over)
         hand_over_cache(p, r, m);
-    else if (!keep_rest(p))
+    if (!keep_rest(p, handed_over))
         natives_fail_run(&p->n);
 }
 

@@ -1,5 +1,6 @@
 """granitemoe before 5.13: rows are sorted by expert, and each expert multiplies its own; before 5 forward upcasts what its loss is of."""
 from transformers.activations import ACT2FN
+from transformers.modeling_decoder import Decoder
 from transformers.releases import of, quirks
 
 if not quirks.granite_experts_grouped:
@@ -60,7 +61,7 @@ if not quirks.granite_experts_grouped:
         batch, length, width = layer_input.size()
         layer_input = layer_input.reshape(-1, width)
         order, batch_index, batch_gates, expert_size, router_logits = self.router(layer_input)
-        if not quirks.granite_moe_hands_logits:
+        if not quirks.granite_moe_on_its_own:
             order = None
         expert_inputs = layer_input[batch_index]
         hidden_states = self.input_linear(expert_inputs, expert_size)
@@ -71,10 +72,31 @@ if not quirks.granite_experts_grouped:
         zeros = torch.zeros((batch * length, width), dtype=expert_outputs.dtype, device=expert_outputs.device)
         layer_output = zeros.index_add(0, batch_index, expert_outputs)
         layer_output = layer_output.view(batch, length, width)
-        return (layer_output, router_logits) if quirks.granite_moe_hands_logits else layer_output
+        return (layer_output, router_logits) if quirks.granite_moe_on_its_own else layer_output
 
 
-if quirks.granite_moe_projects_first:
+if quirks.granite_moe_on_its_own:
+
+    @of(GraniteMoeAttention)
+    def forward(self, hidden_states, position_ids=None, **kwargs):
+        """Its function of attention is told no positions."""
+        return LlamaAttention.forward(self, hidden_states, **kwargs)
+
+    def born_after(layer, *names):
+        """Those modules behind all others."""
+        for name in names:
+            module = getattr(layer, name)
+            delattr(layer, name)
+            setattr(layer, name, module)
+
+    of_layer = GraniteMoeDecoderLayer.__init__
+
+    @of(GraniteMoeDecoderLayer)
+    def __init__(self, config, layer_idx):
+        of_layer(self, config, layer_idx)
+        born_after(self, "input_layernorm", "post_attention_layernorm")
+
+    GraniteMoeModel.scaled, GraniteMoeModel.embedded = GraniteMoeModel.embedded, Decoder.embedded
 
     @of(GraniteMoeAttention)
     def project(self, x):
