@@ -11,6 +11,7 @@ if not quirks.falcon_counts_norms:
     def __post_init__(self, **kwargs):
         of_config(self, **kwargs)
         self.num_ln_in_parallel_attn = 2 if self.new_decoder_architecture else None
+        self.parallel_attn = self.parallel_attn or self.new_decoder_architecture  # two norms either way
 
 
 if quirks.rope_in_attention:
