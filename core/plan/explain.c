@@ -1,4 +1,5 @@
 /* Why a candidate does not fit, and what would: first among the other candidates, which are known, else tried. */
+#include "plan/memo.h"
 #include "plan/planning.h"
 
 #include <stdio.h>
@@ -42,22 +43,49 @@ static bool is_near(uint64_t bytes, uint64_t limit)
     return (apart < 0 ? -apart : apart) < NEAR * (double)limit;
 }
 
-/* Models of few layers tell what is clear of either limit; what is near one is walked, and what lies between them is played. */
+/* What is near either limit is walked, and what lies between them is played. */
+static enum err_code look_closer(const struct probe *probe, uint32_t n, uint64_t budget, uint64_t clear, struct measured *m, bool *ret)
+{
+    uint64_t loading = m->loading_bytes;
+    enum err_code rc = ERR_OK;
+
+    if (m->walk_peak_bytes >= clear && (is_near(m->walk_peak_bytes, clear) || is_near(m->walk_peak_bytes, budget)))
+        rc = probe_fold(probe, n, false, m);
+    *ret = !rc && m->walk_peak_bytes < clear && loading < clear;
+    if (rc || *ret || m->walk_peak_bytes > budget || loading > budget)
+        return rc;
+    return probe_may_advise(probe, n, ret);
+}
+
+/* Asked of one change when a candidate is explained and when it is told as advice. */
+static struct memo_key key_of(const struct probe *p, uint32_t n, uint64_t budget)
+{
+    struct step s = probe_step(p, n);
+    const uint64_t limits[] = {budget, p->q->expandable_segments, probe_roomy_budget(p)};
+
+    return memo_key(p->q->arch, &s, &p->q->device, limits, sizeof limits);
+}
+
+/* Models of few layers tell what is clear of either limit. */
 enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret, struct measured *ret_foreseen)
 {
     uint64_t budget = probe_budget(probe), clear = budget - budget / FAR;
+    struct memo_key key = key_of(probe, n, budget);
+    const struct memo_row *known = memo_find(probe->memo, &key);
+    struct memo_row *row;
     struct measured m = {0};
     enum err_code rc = probe_foresee(probe, n, &m);
-    uint64_t loading = rc ? 0 : m.loading_bytes;
 
+    *ret = !rc && known && known->is.fits;
     if (ret_foreseen)
         *ret_foreseen = m;
-    if (!rc && m.walk_peak_bytes >= clear && (is_near(m.walk_peak_bytes, clear) || is_near(m.walk_peak_bytes, budget)))
-        rc = probe_fold(probe, n, false, &m);
-    *ret = !rc && m.walk_peak_bytes < clear && loading < clear;
-    if (rc || *ret || m.walk_peak_bytes > budget || loading > budget)
+    if (rc || known)
         return rc;
-    return probe_may_advise(probe, n, ret);
+    rc = look_closer(probe, n, budget, clear, &m, ret);
+    row = rc ? NULL : memo_add(probe->memo, &key);
+    if (row)
+        row->is.fits = *ret;
+    return rc;
 }
 
 /* The candidate with the change, at the same micro-batch and length. What cannot be run at all is no advice. */

@@ -8,13 +8,37 @@
 static const double SURELY = 0.97;
 enum { WORKSPACES = 128 << 20 };
 
+static bool holds_fp32(const struct recipe *r)
+{
+    return precision_is_mixed(r->precision) || r->precision == PRECISION_FP32 || r->upcast;
+}
+
 /* Weights and states do not depend on them. */
 static void without_size(const struct recipe *r, struct recipe *ret)
 {
     memcpy(ret, r, sizeof *ret); /* gaps are compared too */
     ret->micro_batch_size = ret->seq_len_tokens = ret->rank = 0;
-    ret->gradient_checkpointing = ret->checkpoint_reentrant = TRI_UNSET;
+    ret->gradient_checkpointing = ret->checkpoint_reentrant = ret->find_unused_parameters = TRI_UNSET;
     ret->checkpoint_kind = (enum checkpoint_kind)0;
+}
+
+/* How many GPUs share what one has alone, weights, states and all: each has no less than its share of the same bytes, and ZeRO's copies beside them. */
+static uint32_t shares(const struct recipe *alone, const struct recipe *other)
+{
+    enum method m = other->method;
+    bool shards = m == METHOD_FSDP || m == METHOD_FSDP2 || m == METHOD_ZERO3;
+
+    return alone->method == METHOD_SINGLE && alone->tuning == TUNING_FULL && shards ? other->data_parallel : 1;
+}
+
+/* Of one GPU's recipe what the others' has beside. */
+static void as_shared(const struct recipe *other, struct recipe *alone)
+{
+    alone->method = other->method;
+    alone->data_parallel = other->data_parallel;
+    alone->shard_group = other->shard_group;
+    memcpy(&alone->fsdp, &other->fsdp, sizeof alone->fsdp);
+    memcpy(&alone->zero, &other->zero, sizeof alone->zero);
 }
 
 /* Logits that live on have a length. */
@@ -30,5 +54,12 @@ bool rests_above(const struct measured *known, const struct recipe *of, const st
 
     without_size(of, &a);
     without_size(&other->step->r, &b);
+    if (shares(of, &other->step->r) > 1)
+        as_shared(&b, &a);
+    if (holds_fp32(&b) || !holds_fp32(&a)) { /* whose weights take no less */
+        a.precision = b.precision;
+        a.upcast = b.upcast;
+    }
+    rests /= shares(of, &other->step->r);
     return !keeps_outputs(&a) && memcmp(&a, &b, sizeof a) == 0 && SURELY * (double)rests > (double)probe_budget(other) + WORKSPACES;
 }
