@@ -82,6 +82,7 @@ struct arch {
     const char *loop_package;         /* whose kernels leave no such loop where it is installed; NULL: nobody's */
     uint32_t modules_beside;  /* of a program: those that are not its layers' */
     uint32_t modules_within;  /* and those that are */
+    bool has_towers;          /* of a program: lists of modules beside its layers, which a batch may leave alone, so that nothing of them has a gradient */
     bool never_checkpoints;   /* of a program: supports_gradient_checkpointing is not set */
     bool fixed_depth;         /* of a program: nobody knows that fewer layers are the same model's */
     bool may_repeat;          /* then: its config and its layers say so; its forward has to show it (train/repeats.h) */

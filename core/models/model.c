@@ -16,6 +16,7 @@ enum err_code model_declare(struct model *m, struct err *err)
         *err = m->tree.error;
         return err->code;
     }
+    m->tree.n_layers = m->arch->whole_layers ? m->arch->layers : 0; /* of few layers a tower beside them may be the larger list */
     return ERR_OK;
 }
 

@@ -420,6 +420,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->whole_heads = program_leaves_heads_whole(m.parts);
     take_turns(m.parts, stack, ret);
     ret->modules_within = modules_below(module_list(&m.tree));
+    ret->has_towers = module_lists_beside(&m.tree);
     ret->modules_beside = m.tree.n_modules - ret->modules_within;
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
     rc = too_large(ret, err);

@@ -21,6 +21,7 @@ static void keep_layers(struct model *m, uint32_t first, uint32_t end)
         if (i < first || i >= end)
             module_unlink(l);
     }
+    m->tree.n_layers = end - first;
 }
 
 static enum err_code gap(const struct model *m, struct err *err)

@@ -473,22 +473,41 @@ static int64_t elements_below(struct module *m)
     return n;
 }
 
+static bool is_list(const struct tree *t, const struct module *m)
+{
+    return m->first && *m->first->name >= '0' && *m->first->name <= '9' && (!t->root || module_is_below(m, t->root)) && has_params(m);
+}
+
+static bool has_layers(const struct tree *t, const struct module *list)
+{
+    uint32_t n = 0;
+
+    for (const struct module *m = list->first; m && t->n_layers; m = m->next)
+        n++;
+    return n && n == t->n_layers;
+}
+
 /* Mostly there is one, whose elements nobody has to count. */
 struct module *module_list(const struct tree *t)
 {
     struct module *best = NULL;
     int64_t most = -1;
+    bool as_many = false, fits;
 
     for (uint32_t i = 1; i < t->n_modules; i++) {
         struct module *m = t->modules[i];
         int64_t n;
 
-        if (!m->first || *m->first->name < '0' || *m->first->name > '9' || (t->root && !module_is_below(m, t->root)) || !has_params(m))
+        if (!is_list(t, m))
             continue;
-        if (!best) {
+        fits = has_layers(t, m);
+        if (!best || fits > as_many) {
             best = m;
-            continue;
+            most = -1;
+            as_many = fits;
         }
+        if (best == m || fits < as_many)
+            continue;
         most = most < 0 ? elements_below(best) : most;
         n = elements_below(m);
         if (n > most) {
@@ -497,4 +516,17 @@ struct module *module_list(const struct tree *t)
         }
     }
     return best;
+}
+
+bool module_lists_beside(const struct tree *t)
+{
+    const struct module *list = module_list(t);
+
+    for (uint32_t i = 1; i < t->n_modules && list; i++) {
+        const struct module *m = t->modules[i];
+
+        if (m != list && is_list(t, m) && !module_is_below(m, list) && !module_is_below(list, m))
+            return true;
+    }
+    return false;
 }

@@ -105,6 +105,7 @@ struct tree {
     uint32_t n_modules, max_modules;
     enum dtype dtype;         /* of parameters, and of buffers that follow them */
     struct module *head;      /* the output embeddings: when they return, the loss begins */
+    uint32_t n_layers;        /* of the list of layers; 0: nobody said */
     bool shares_modules;      /* one stands in several places, of which the tree has the first */
     struct err error;         /* sticky */
 };
@@ -147,8 +148,9 @@ void run_owner(struct run *r, const struct module *m);
 void materialise(struct run *r, struct tree *t);
 void widen_trained(struct run *r, struct tree *t); /* what stands there in half and is trained to fp32, a parameter at a time */
 
-/* The longest ModuleList below the root: a container of "0", "1", .. (of a stage: of its own) with the most parameters; NULL: none. */
+/* A ModuleList below the root, a container of "0", "1", ..: of those of n_layers, or where none is, of all, the one with the most parameters; NULL: none. */
 struct module *module_list(const struct tree *t);
+bool module_lists_beside(const struct tree *t); /* another one stands neither in its layers nor around it: a tower's */
 
 /* Walks model.named_parameters(): a module's own parameters, then its children; of peft's copy its original
  * comes first (utils/other.py AuxiliaryTrainingWrapper). */

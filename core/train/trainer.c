@@ -405,12 +405,12 @@ static uint32_t n_steps(const struct step *s)
     return m && m->steps ? m->steps : 2;
 }
 
-/* The log and the live blocks of a step need fewer: optimizer states and grown buckets change what is held, not what is done; and where
+/* Which parameters have states only a step tells, where a batch may leave some alone. The log and the live blocks of a step need fewer: optimizer states and grown buckets change what is held, not what is done; and where
  * unused parameters are looked for, buckets are never made anew, so that the third step holds what the second held. */
-static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
+static uint32_t steps_to_play(const struct trainer *t, const struct arch *arch, const struct step *s)
 {
     if (t->foretells || t->alike)
-        return 1;
+        return arch->has_towers ? 2 : 1;
     if (t->costs_alone)
         return n_steps(s) - 1;
     return t->live_blocks_only && s->find_unused_parameters ? 2 : n_steps(s);
@@ -568,7 +568,7 @@ bool trainer_skips_first(const struct arch *arch, const struct step *s)
     bool method = m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 || m == METHOD_TP ||
                   m == METHOD_TP_FSDP2 || (m == METHOD_PP && s->r.keep_outputs != TRI_TRUE);
 
-    return !arch->fixed_depth && method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept &&
+    return !arch->fixed_depth && !arch->has_towers && method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept &&
            q->cublaslt_workspace != CUBLASLT_KEPT && !precision_scales_loss(s->r.precision);
 }
 
@@ -620,7 +620,7 @@ static enum err_code run_once(struct trainer *t, const struct arch *arch, const 
                           .foretells = t->foretells,
                           .around = t->around,
                           .alike = alike};
-    n = steps_to_play(t, step);
+    n = steps_to_play(t, arch, step);
     t->model.by_hand = by_hand;
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc && (t->costs_alone || t->logs_before_last || (t->foretells && t->log)))
@@ -653,13 +653,13 @@ static enum err_code run_once(struct trainer *t, const struct arch *arch, const 
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     trainer_load(t);
-    if (t->foretells && !t->run.error.code && step->r.offload == OFFLOAD_NONE)
+    if (t->foretells && !arch->has_towers && !t->run.error.code && step->r.offload == OFFLOAD_NONE)
         prepare_states(t);
     else if (t->alike && !t->run.error.code)
         leave(t, &h);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
-        t->run.work = i + 1 + t->logs_before_last == n ? t->log : NULL;
+        t->run.work = (t->foretells ? i == 0 : i + 1 + t->logs_before_last == n) ? t->log : NULL; /* foretold: of the step that others have alone */
         loop_of(t)(t, &h);
     }
     if (t->around && !t->run.error.code)

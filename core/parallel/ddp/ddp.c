@@ -27,7 +27,8 @@ struct ddp {
     uint32_t *arrived; /* parameters in the order in which their gradients came */
     uint32_t n_arrived;
     uint32_t next_bucket; /* that is reduced next */
-    bool sync, rebuilt;
+    uint32_t n_ready, n_used; /* gradients that came in this backward; in the one before, where parameters may be unused */
+    bool sync, rebuilt, unfinished; /* unfinished: a reduction has begun */
     val used_map;
 };
 
@@ -127,6 +128,7 @@ static bool make_room(struct ddp *d, uint32_t n)
 /* Reducer::finalize_backward: waits for every bucket, and copies each back, leaf by leaf. */
 static void finalize(struct ddp *d)
 {
+    d->unfinished = false;
     for (uint32_t b = 0; b < d->assignment.n_buckets; b++)
         work_wait(d->r, d->buckets[b].sent);
     if (!d->options.bucket_view)
@@ -148,6 +150,14 @@ static void reduce_ready(struct ddp *d)
         finalize(d);
 }
 
+/* Parameters that no backward reaches are found from the outputs and marked ready before it (Reducer::search_unused_parameters); here once the others came. */
+static void mark_unused(struct ddp *d)
+{
+    for (uint32_t b = d->next_bucket; b < d->assignment.n_buckets; b++)
+        d->buckets[b].pending = 0;
+    reduce_ready(d);
+}
+
 /* Reducer::autograd_hook. The copy into the bucket divides; nothing is allocated. */
 static void grad_ready(void *of, val leaf)
 {
@@ -161,8 +171,12 @@ static void grad_ready(void *of, val leaf)
     work_add(d->r, OP_MUL, 0, 2 * d->tensors[param].bytes, 1);
     if (d->options.bucket_view)
         make_view(d, param);
+    d->unfinished = true;
+    d->n_ready++;
     if (--d->buckets[d->bucket_of[param]].pending == 0)
         reduce_ready(d);
+    if (d->unfinished && d->options.find_unused_parameters && d->n_ready == d->n_used)
+        mark_unused(d);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- the model */
@@ -231,6 +245,14 @@ void ddp_pre_forward(struct ddp *d)
 {
     if (run_dead(d->r))
         return;
+    if (d->unfinished && !d->options.find_unused_parameters) { /* Reducer::ensure_prior_reduction_finished */
+        run_fail(d->r, ERR_FIELD_CONFLICT, "/training/find_unused_parameters",
+                 "parameters of this model get no gradient from its batch: DistributedDataParallel raises in the second step unless find_unused_parameters is true");
+        return;
+    }
+    d->unfinished = false;
+    d->n_used = d->n_ready ? d->n_ready : d->n_used;
+    d->n_ready = 0;
     if (!d->rebuilt && d->n_arrived == d->n)
         rebuild(d);
     d->next_bucket = 0;
