@@ -405,8 +405,9 @@ static uint32_t n_steps(const struct step *s)
     return m && m->steps ? m->steps : 2;
 }
 
-/* Which parameters have states only a step tells, where a batch may leave some alone. The log and the live blocks of a step need fewer: optimizer states and grown buckets change what is held, not what is done; and where
- * unused parameters are looked for, buckets are never made anew, so that the third step holds what the second held. */
+/* Which parameters have states only a step tells, where a batch may leave some alone. The log and the live blocks of a step need fewer: optimizer states and
+ * grown buckets change what is held, not what is done; and where unused parameters are looked for, buckets are never made anew, so that the third step holds
+ * what the second held. */
 static uint32_t steps_to_play(const struct trainer *t, const struct arch *arch, const struct step *s)
 {
     if (t->foretells || t->alike)

@@ -247,7 +247,8 @@ void ddp_pre_forward(struct ddp *d)
         return;
     if (d->unfinished && !d->options.find_unused_parameters) { /* Reducer::ensure_prior_reduction_finished */
         run_fail(d->r, ERR_FIELD_CONFLICT, "/training/find_unused_parameters",
-                 "parameters of this model get no gradient from its batch: DistributedDataParallel raises in the second step unless find_unused_parameters is true");
+                 "parameters of this model get no gradient from its batch: DistributedDataParallel raises in the second step unless "
+                 "find_unused_parameters is true");
         return;
     }
     d->unfinished = false;
