@@ -62,6 +62,18 @@ class LlamaMLP(nn.Module):
         return y
 
 
+def projected_first(self, x):
+    """All three before the first is cut into heads."""
+    shape = (*x.shape[:-1], -1, self.head_dim)
+    q = self.q_proj(x)
+    k = self.k_proj(x)
+    v = self.v_proj(x)
+    q = q.view(shape).transpose(1, 2)
+    k = k.view(shape).transpose(1, 2)
+    v = v.view(shape).transpose(1, 2)
+    return q, k, v
+
+
 class LlamaAttention(nn.Module):
     rotate, out, eager = staticmethod(apply_rotary_pos_emb), "o_proj", staticmethod(eager_attention_forward)
 

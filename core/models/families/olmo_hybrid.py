@@ -8,6 +8,7 @@ from transformers.modeling_conv import apply_mask_to_padding_states, convolve, s
 from transformers.modeling_delta import GatedDeltaNet, RMSNormThenGate, chunk_gated_delta_rule, recurrent_gated_delta_rule
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 from transformers.models.olmo2.modeling_olmo2 import Olmo2Attention, Olmo2Config, Olmo2DecoderLayer, Olmo2ForCausalLM, Olmo2Model, Olmo2RMSNorm
+from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextDecoderLayer
 from transformers.releases import refuse
 
 
@@ -102,7 +103,7 @@ class OlmoHybridAttentionDecoderLayer(Olmo2DecoderLayer):
 
 
 class OlmoHybridLinearAttentionDecoderLayer(LlamaDecoderLayer):
-    norm = Olmo2RMSNorm
+    norm, block_type, forward = Olmo2RMSNorm, "linear_attention", Qwen3NextDecoderLayer.forward
 
     def __init__(self, config, layer_idx):
         nn.Module.__init__(self)
@@ -110,17 +111,6 @@ class OlmoHybridLinearAttentionDecoderLayer(LlamaDecoderLayer):
         self.input_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
         self.linear_attn = OlmoHybridGatedDeltaNet(config, layer_idx)
-
-    def forward(self, hidden_states, attention_mask=None, past_key_values=None, **kwargs):
-        residual = hidden_states
-        hidden_states = self.input_layernorm(hidden_states)
-        hidden_states = self.linear_attn(hidden_states=hidden_states, cache_params=past_key_values, attention_mask=attention_mask)
-        hidden_states = residual + hidden_states
-        residual = hidden_states
-        hidden_states = self.post_attention_layernorm(hidden_states)
-        hidden_states = self.mlp(hidden_states)
-        hidden_states = residual + hidden_states
-        return hidden_states
 
 
 class OlmoHybridModel(Olmo2Model):

@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
+from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, projected_first
 from transformers.models.phi.modeling_phi import PartlyRotated
 
 
@@ -42,13 +42,7 @@ class StableLmAttention(PartlyRotated):
         return config.use_qkv_bias, False
 
     def project(self, x):
-        shape = (*x.shape[:-1], -1, self.head_dim)
-        q = self.q_proj(x)
-        k = self.k_proj(x)
-        v = self.v_proj(x)
-        q = q.view(shape).transpose(1, 2)
-        k = k.view(shape).transpose(1, 2)
-        v = v.view(shape).transpose(1, 2)
+        q, k, v = projected_first(self, x)
         if self.config.qk_layernorm:
             q = self.q_layernorm(q)
             k = self.k_layernorm(k)

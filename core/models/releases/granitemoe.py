@@ -1,6 +1,7 @@
 """granitemoe before 5.13: rows are sorted by expert, and each expert multiplies its own; before 5 forward upcasts what its loss is of."""
 from transformers.activations import ACT2FN
 from transformers.modeling_decoder import Decoder
+from transformers.models.llama.modeling_llama import projected_first
 from transformers.releases import of, quirks
 
 if not quirks.granite_experts_grouped:
@@ -97,17 +98,7 @@ if quirks.granite_moe_on_its_own:
         born_after(self, "input_layernorm", "post_attention_layernorm")
 
     GraniteMoeModel.scaled, GraniteMoeModel.embedded = GraniteMoeModel.embedded, Decoder.embedded
-
-    @of(GraniteMoeAttention)
-    def project(self, x):
-        shape = (*x.shape[:-1], -1, self.head_dim)
-        q = self.q_proj(x)
-        k = self.k_proj(x)
-        v = self.v_proj(x)
-        q = q.view(shape).transpose(1, 2)
-        k = k.view(shape).transpose(1, 2)
-        v = v.view(shape).transpose(1, 2)
-        return q, k, v
+    GraniteMoeAttention.project = projected_first
 
 
 if quirks.granite_moe_upcasts:
