@@ -2,7 +2,7 @@
  * memo.h - what models of few layers were once asked of a question, a step's time, and whether a change fits: asked again, it is not played again. Only plan/
  *          includes this.
  *
- * Key       all that a play reads: model, step, device; for a time the system too. Two hashes of 64 bits.
+ * Key       all that a play reads: model, step, device; for a time the system too, for whether it fits what may be reserved. Two hashes of 64 bits.
  * Costs     what a step gives the GPU to do, told by the run that foretold its memory: the last of them, as many as there is room for.
  * Owner     the arena; the last MEMO_ROWS are kept.
  */

@@ -49,17 +49,17 @@ static bool keeps_outputs(const struct recipe *r)
 
 bool rests_above(const struct measured *known, const struct recipe *of, const struct probe *other)
 {
-    uint64_t rests = known->resting_bytes;
+    uint32_t shared = shares(of, &other->step->r);
+    uint64_t rests = known->resting_bytes / shared;
     struct recipe a, b;
 
     without_size(of, &a);
     without_size(&other->step->r, &b);
-    if (shares(of, &other->step->r) > 1)
+    if (shared > 1)
         as_shared(&b, &a);
     if (holds_fp32(&b) || !holds_fp32(&a)) { /* whose weights take no less */
         a.precision = b.precision;
         a.upcast = b.upcast;
     }
-    rests /= shares(of, &other->step->r);
     return !keeps_outputs(&a) && memcmp(&a, &b, sizeof a) == 0 && SURELY * (double)rests > (double)probe_budget(other) + WORKSPACES;
 }

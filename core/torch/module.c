@@ -501,13 +501,14 @@ struct module *module_list(const struct tree *t)
         if (!is_list(t, m))
             continue;
         fits = has_layers(t, m);
+        if (fits < as_many)
+            continue;
         if (!best || fits > as_many) {
             best = m;
             most = -1;
             as_many = fits;
-        }
-        if (best == m || fits < as_many)
             continue;
+        }
         most = most < 0 ? elements_below(best) : most;
         n = elements_below(m);
         if (n > most) {

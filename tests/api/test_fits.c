@@ -227,5 +227,67 @@ START_TEST(short_sequences_end)
 }
 END_TEST
 
-UNIT_TESTS("api/fits", unit_rows(four_bits_have_to_be_loaded, loads); unit_test(short_sequences_end); unit_test(a_failure_is_its_own);
+/* A model whose tower has nothing to do has no gradients there, and its tower is larger than the few layers of what foretells it. */
+#define TOWER "{\"model\":\"Qwen/Qwen2-VL-2B-Instruct\",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4},\"training\":{\"tuning\":\"full\",\"seq_len\":128,\"micro_batch_size\":4"
+
+static unsigned number_of(const struct json *candidate, const char *name)
+{
+    uint64_t n = 0;
+
+    (void)json_uint64(json_get(candidate, name), &n);
+    return (unsigned)n;
+}
+
+static void holds_its_replay(const struct json *bounded)
+{
+    struct reply reply;
+    const struct json *c;
+    char body[512];
+    uint64_t peak;
+
+    (void)snprintf(body, sizeof body, TOWER ",\"methods\":\"%s\",\"gradient_checkpointing\":%s,\"offload\":\"%s\",\"tensor_parallel\":%u,\"pipeline_parallel\":%u}}",
+                   json_str(json_get(bounded, "method")), is_true(bounded, "gradient_checkpointing") ? "true" : "false",
+                   json_str(json_get(bounded, "offload")), number_of(bounded, "tensor_parallel"), number_of(bounded, "pipeline_parallel"));
+    reply = ask(body);
+    c = json_first(reply_at(&reply, "candidates"));
+    peak = bytes_of(c, "peak_allocated_bytes");
+    ck_assert_msg(peak && bytes_of(bounded, "low_bytes") <= peak && peak <= bytes_of(bounded, "high_bytes"), "%s: %llu to %llu, played %llu", body,
+                  (unsigned long long)bytes_of(bounded, "low_bytes"), (unsigned long long)bytes_of(bounded, "high_bytes"), (unsigned long long)peak);
+    reply_done(reply);
+}
+
+START_TEST(bounds_hold_beside_an_idle_tower)
+{
+    struct reply reply = ask_within(API_ARENA_BYTES, "POST", "/estimate?top=64", NULL, TOWER "}}");
+    int held = 0;
+
+    json_each (c, reply_at(&reply, "candidates")) {
+        const char *basis = json_str(json_get(json_get(c, "memory"), "basis"));
+
+        if (!basis || strcmp(basis, "bounded") != 0)
+            continue;
+        holds_its_replay(c);
+        held++;
+    }
+    ck_assert_int_ge(held, 6);
+    reply_done(reply);
+}
+END_TEST
+
+/* Reducer::ensure_prior_reduction_finished(): the Trainer looks for unused parameters only where nothing is checkpointed. */
+START_TEST(buckets_want_every_gradient)
+{
+    struct reply refused = ask(TOWER ",\"methods\":\"ddp\",\"gradient_checkpointing\":true}}"),
+                 found = ask(TOWER ",\"methods\":\"ddp\",\"gradient_checkpointing\":true,\"find_unused_parameters\":true}}");
+    double exposed = 0;
+
+    ck_assert_msg(strstr(json_str(reply_at(&refused, "candidates/0/reason/detail")), "find_unused_parameters is true"), "%s", refused.r.body);
+    ck_assert_int_eq(found.r.status, 200);
+    ck_assert(json_number(reply_at(&found, "recommendation/throughput/breakdown_s/communication_exposed"), &exposed) && exposed > 0);
+    reply_done(refused);
+    reply_done(found);
+}
+END_TEST
+
+UNIT_TESTS("api/fits", unit_test(bounds_hold_beside_an_idle_tower); unit_test(buckets_want_every_gradient); unit_rows(four_bits_have_to_be_loaded, loads); unit_test(short_sequences_end); unit_test(a_failure_is_its_own);
            unit_rows(every_size_answers, wide); unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
