@@ -507,6 +507,8 @@ static void assume_packing(struct estimate *e, const struct recipe *r)
                 (long long)shape.tokens, shape.sequences);
     else if (r->sequence_tokens > 0)
         note_of(&e->assumptions, NOTE_OF_YOURS, "training.lengths are read where rows are packed: here each row has seq_len tokens");
+    if (r->packing && r->llama_factory && !packs_by_mask(r))
+        note_of(&e->assumptions, NOTE_OF_YOURS, "training.trainer: under flash attention LLaMA-Factory's packed rows have no mask, as all others'");
 }
 
 static void assume_peft(struct estimate *e, const struct recipe *r, const struct quirks *q)
