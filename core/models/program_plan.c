@@ -133,7 +133,10 @@ bool program_tell_plan(struct model *m)
 
     for (uint32_t i = 1; plans && i < m->tree.n_modules; i++) {
         const char *at = module_path(&m->tree, i, path, sizeof path);
+        const char *layer = strstr(at, ".base_layer"); /* adapters come once it is loaded */
 
+        if (layer)
+            path[layer - path] = 0;
         if (!n || strncmp(at, under, n) || at[n] != '.')
             continue;
         starred(at + n + 1, generic, sizeof generic);
