@@ -59,21 +59,6 @@ enum err_code theirs_read_targets(struct theirs *t, const struct their_key *key,
     return ERR_OK;
 }
 
-/* monkeypatch/moe_quant.py */
-static enum err_code read_quantised_experts(struct theirs *t, const struct their_key *key, const struct json *v)
-{
-    bool on = false, whole = false;
-    enum err_code rc = theirs_flag_only(t, v, &on);
-
-    if (rc || !on)
-        return rc;
-    if (theirs_flag(json_get(t->doc, "load_in_8bit"), &whole) && whole) {
-        theirs_gap(&t->d, "experts in int8, which come back in fp32 (with load_in_4bit they have figures)");
-        return ERR_OK;
-    }
-    return theirs_say_text(t, key->member, "true");
-}
-
 static bool is_said(const struct theirs *t, const char *key)
 {
     const struct json *v = json_get(t->arguments, key);
@@ -109,7 +94,11 @@ enum err_code axolotl_settle(struct theirs *t)
 {
     const char *adapter = json_str(json_get(t->arguments, "adapter"));
     bool first_fsdp = is_said(t, "fsdp_config") && t->fsdp_version != 2, said = is_said(t, "lora_embedding_kernel");
+    bool packs = is_on(t, "load_in_8bit") || is_on(t, "load_in_4bit");
+    enum err_code rc = adapter && packs ? theirs_say_word(t, "training.prepare_kbit", "axolotl") : ERR_OK;
 
+    if (rc)
+        return rc;
     for (size_t i = 0; i < sizeof lora_kernels / sizeof *lora_kernels; i++)
         said = said || is_said(t, lora_kernels[i].key);
     if (said)
@@ -229,7 +218,7 @@ const struct their_key axolotl_keys[] = {
     KNOWN("lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel|lora_embedding_kernel"), /* axolotl_settle() */
     MOVES("tiled_mlp", "an MLP a tile of the sequence at a time"),
     MOVES("use_eaft", "a loss of axolotl's own"),
-    BY(read_quantised_experts, "quantize_moe_experts", "training.quantize_experts"),
+    FLAG("quantize_moe_experts", "training.quantize_experts=\"true\""),
     MOVES("llama4_linearized_experts|experts_implementation|expert_backend|nonexpert_quantization|moe_grouped_backend|"
           "moe_bnb_fast|use_scattermoe|use_sonicmoe|use_dsv4_kernels|use_glm_dsa_kernels|dense_mixer|dsv4_fp8_nonexpert_mode|"
           "dsv4_fp8_lora_kernel|dsv4_shared_mlp_lora_kernel|dsv4_bf16_all|dsv4_fp4_grouped_mode|gemma4_fp8_nonexpert|gemma4_nf4_nonexpert|"

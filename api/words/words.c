@@ -64,6 +64,8 @@ const struct word prepare_kbit_words[] = {
     {"none", 0, NULL, "What is not quantised keeps its dtype."},
     {"peft", KBIT_PREPARE_PEFT, NULL, "prepare_model_for_kbit_training: what is not quantised becomes fp32."},
     {"trl", KBIT_PREPARE_TRL, NULL, "As peft, after which embedding and head are cast back to half."},
+    {"axolotl", KBIT_PREPARE_AXOLOTL, NULL,
+     "As peft, after which norms, embedding and head are cast back to half; over quantised experts routers called gate alone become fp32."},
     {0},
 };
 

@@ -61,6 +61,8 @@ static void say_model(struct jsonw *w, const struct launch *l)
     if (r->quantization && r->prepare_kbit)
         say(w, "before the adapters: model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=%s)",
             truth(r->gradient_checkpointing));
+    if (r->quantization && r->prepare_kbit == KBIT_PREPARE_AXOLOTL)
+        say(w, "after it: norms, embedding and head back to bfloat16");
     if (r->quantization && r->prepare_kbit == KBIT_PREPARE_TRL)
         say(w, "after them: embedding and head back to bfloat16");
     if (r->tuning != TUNING_FULL)

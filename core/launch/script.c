@@ -76,6 +76,12 @@ static const char cast_back[] =
     "        if any(part in name for part in (\"lm_head\", \"embed_tokens\", \"wte\", \"wpe\")) and hasattr(module, \"weight\"):\n"
     "            module.to(torch.bfloat16)\n";
 
+/* axolotl 0.19.0 loaders/model.py _convert_embedding_modules_dtype */
+static const char cast_norms_back[] =
+    "    for name, module in model.named_modules():\n"
+    "        if \"norm\" in name or any(part in name for part in (\"lm_head\", \"embed_tokens\")) and hasattr(module, \"weight\"):\n"
+    "            module.to(torch.bfloat16)\n";
+
 static const char adapters[] = "    if args.gradient_checkpointing and (args.gradient_checkpointing_kwargs or {}).get(\"use_reentrant\"):\n"
                                "        model.enable_input_require_grads()  # else nothing that a reentrant region is given requires grad\n"
                                "    model = get_peft_model(model, LoraConfig(**LORA))\n"
@@ -166,6 +172,8 @@ void launch_script(struct buf *out, const struct launch *l)
     buf_str(out, "    model = load(script)\n");
     if (r->quantization && r->prepare_kbit)
         buf_str(out, prepared);
+    if (r->quantization && r->prepare_kbit == KBIT_PREPARE_AXOLOTL)
+        buf_str(out, cast_norms_back);
     if (r->tuning != TUNING_FULL)
         buf_str(out, adapters);
     if (r->quantization && r->prepare_kbit == KBIT_PREPARE_TRL)

@@ -100,6 +100,14 @@ static void move_to_engine(struct wrapping *w)
     kbit_move_rest(w->r, w->tree);
 }
 
+/* axolotl prepares nothing that FSDP or ZeRO-3 shards (loaders/model.py _prepare_model_for_quantization); the engine casts what is fp32 to its dtype. */
+static bool prepares(const struct recipe *s)
+{
+    bool cut = method_is_fsdp1(s->method) || method_is_fsdp2(s->method) || s->method == METHOD_ZERO3;
+
+    return s->prepare_kbit && !(s->prepare_kbit == KBIT_PREPARE_AXOLOTL && cut);
+}
+
 static void place_by_host(struct wrapping *w)
 {
     const struct trainer *t = w->of;
@@ -107,10 +115,10 @@ static void place_by_host(struct wrapping *w)
     bool zero3 = s->method == METHOD_ZERO3, rest = !zero3 && t->step->quirks.fsdp_rest_on_host;
 
     kbit_load_by_host(w->r, w->tree, rest);
-    kbit_cast_on_host(w->tree, s->prepare_kbit == KBIT_PREPARE_TRL ? KBIT_CASTS_BACK : s->prepare_kbit ? KBIT_CASTS_UP : KBIT_CASTS_NONE);
+    kbit_cast_on_host(w->tree, s->prepare_kbit == KBIT_PREPARE_TRL ? KBIT_CASTS_BACK : prepares(s) ? KBIT_CASTS_UP : KBIT_CASTS_NONE);
     if (rest)
         return;
-    if (s->prepare_kbit)
+    if (prepares(s))
         kbit_prepare_weights(w->r, w->tree);
     if (w->o->adapters)
         lora_materialise(w->r, w->tree, NULL);
@@ -135,7 +143,9 @@ static void place(struct wrapping *w)
         kbit_load(w->r, w->tree);
     else
         materialise(w->r, w->tree);
-    if ((bnb || s->quantization == KBIT_AWQ4) && s->prepare_kbit)
+    if (bnb && prepares(s) && s->prepare_kbit == KBIT_PREPARE_AXOLOTL)
+        kbit_prepare_as_axolotl(w->r, w->tree, t->model.arch->model_type, s->quantize_experts);
+    else if ((bnb || s->quantization == KBIT_AWQ4) && prepares(s))
         kbit_prepare_weights(w->r, w->tree);
     if (widens_trained(s))
         widen_trained(w->r, w->tree);

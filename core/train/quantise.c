@@ -68,8 +68,6 @@ static enum err_code experts_by_bnb(const struct asked *a, const struct bnb_opti
 {
     static const char at[] = "/training/quantize_experts";
 
-    if (o->kind == KBIT_INT8)
-        return err_set(err, ERR_FIELD_CONFLICT, at, "experts in int8 come back in fp32 (int8_vectorwise_dequant), which has no model yet: a 4-bit kind");
     if (a->r->method != METHOD_SINGLE && a->r->method != METHOD_DDP)
         return err_set(err, ERR_FIELD_CONFLICT, at, "quantised experts under %s are not modelled yet: single or ddp", method_rows[a->r->method].name);
     if (!a->m->q->bnb_loads_by_name)
@@ -92,7 +90,7 @@ static enum err_code by_bnb(const struct asked *a, struct err *err)
     if (why)
         return gap(a, err, why);
     /* _flat_param.py: "Must flatten tensors with uniform dtype" */
-    if (a->r->prepare_kbit && method_is_fsdp1(a->r->method) && a->compute != DTYPE_FP32)
+    if (a->r->prepare_kbit && a->r->prepare_kbit != KBIT_PREPARE_AXOLOTL && method_is_fsdp1(a->r->method) && a->compute != DTYPE_FP32)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/prepare_kbit",
                        "norms in fp32 and 4-bit weights in half are not of one dtype, which a unit of FullyShardedDataParallel is: prepare_kbit none");
     if (packs_head(a))

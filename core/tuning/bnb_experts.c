@@ -1,8 +1,9 @@
 /*
- * bnb_experts.c - tensors of experts in 4 bits, in whose place a parametrization stands. See bnb.h.
+ * bnb_experts.c - tensors of experts in 4 or 8 bits, in whose place a parametrization stands. See bnb.h.
  *
- * Who reads one first while its module's forward runs makes the whole tensor in half; that lives until forward returns, and as long as the graph wants it.
- * Source: bitsandbytes 0.50.2 nn/parametrize.py replace_parameter_4bit, _register_parametrization_hooks; axolotl 0.19.0 monkeypatch/moe_quant.py.
+ * Who reads one first while its module's forward runs makes the whole tensor, of 4 bits in half, of 8 in fp32; that lives until forward returns, and as long as
+ * the graph wants it. Source: bitsandbytes 0.50.2 nn/parametrize.py replace_parameter_4bit, _register_parametrization_hooks, _ops.py int8_vectorwise_dequant;
+ * axolotl 0.19.0 monkeypatch/moe_quant.py.
  */
 #include "tuning/bnb.h"
 
@@ -21,12 +22,31 @@ struct packed_tensor {
     val whole; /* parametrize.py _cache; 0: nobody has asked yet */
 };
 
+/* A * stats.view(-1, 1) * (1 / 127) */
+static val unpacked_rows(struct run *r, const struct packed_tensor *x)
+{
+    int64_t rows = x->packed.out, columns = x->packed.in;
+    uint64_t n = (uint64_t)(rows * columns);
+    val scaled = owned(r, value_empty(r, OP_MUL, DTYPE_FP32, SHAPE(rows, columns))), out, whole;
+
+    work_add(r, OP_MUL, n, 5 * n, 1);
+    out = owned(r, pointwise(r, OP_MUL, DTYPE_FP32, 1, &scaled));
+    value_unref(r, scaled);
+    whole = run_dead(r) ? 0 : owned(r, view_as(r, out, x->ndim, x->size));
+    value_unref(r, out);
+    return whole;
+}
+
 static val read_whole(struct run *r, struct param *p)
 {
     struct packed_tensor *x = p->reads_of;
+    bool grad_enabled = r->grad_enabled;
 
-    if (!x->whole && !run_dead(r))
-        x->whole = owned(r, bnb_unpacked(r, &x->packed, x->ndim, x->size));
+    if (x->whole || run_dead(r))
+        return x->whole;
+    r->grad_enabled = false;
+    x->whole = x->packed.int8 ? unpacked_rows(r, x) : owned(r, bnb_unpacked(r, &x->packed, x->ndim, x->size));
+    r->grad_enabled = grad_enabled;
     return x->whole;
 }
 
@@ -37,13 +57,21 @@ static void put_on(struct run *r, struct module *m)
         x->p->reads = read_whole;
 }
 
-/* The hook that lets go runs after forward alone before 0.50: a recomputation that stops within forward leaves the cache on for good. */
+/* The hook that lets go runs after forward alone before 0.50, and axolotl's own of 8 bits so: a recomputation that stops within forward leaves the cache on for
+ * good. */
 static void take_off(struct run *r, struct module *m)
 {
-    if (r->stopped && !r->q->bnb_always_lets_go)
-        run_fail(r, ERR_FIELD_CONFLICT, "/stack/bitsandbytes",
-                 "before 0.50 the cache of dequantised experts is never emptied once a recomputation stops within their forward (bitsandbytes pull request "
-                 "1999): 0.50, or checkpoint_reentrant true");
+    const struct packed_tensor *first = m->around->of;
+
+    if (r->stopped && first->packed.int8)
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/quantize_experts",
+                 "axolotl's cache of experts that come back from 8 bits is never emptied once a recomputation stops within their forward "
+                 "(monkeypatch/moe_quant.py, a hook without always_call): checkpoint_reentrant true, or a 4-bit kind");
+    if (r->stopped && !first->packed.int8 && !r->q->bnb_always_lets_go)
+        run_fail(
+            r, ERR_FIELD_CONFLICT, "/stack/bitsandbytes",
+            "before 0.50 the cache of dequantised experts is never emptied once a recomputation stops within their forward (bitsandbytes pull request "
+            "1999): 0.50, or checkpoint_reentrant true");
     for (struct packed_tensor *x = m->around->of; x; x = x->next) {
         x->p->reads = NULL;
         value_unref(r, x->whole);
@@ -71,7 +99,9 @@ bool bnb_packs_tensor(const struct param *p)
 
 void bnb_pack_tensor(struct run *r, struct param *p, val *map)
 {
-    p->value = bnb_packed(r, &tensor_of(p)->packed, p, map);
+    struct packed_tensor *x = tensor_of(p);
+
+    p->value = x->packed.int8 ? bnb_packed_rows(r, &x->packed, p) : bnb_packed(r, &x->packed, p, map);
     empty_cache(r);
 }
 
@@ -106,6 +136,7 @@ static bool declare(struct tree *t, struct module *m, struct param *p, const str
         .p = p,
         .packed = {.in = p->size[p->ndim - 1],
                    .blocks = (n + BNB_BLOCK - 1) / BNB_BLOCK,
+                   .int8 = o->kind == KBIT_INT8,
                    .doubly = o->kind == KBIT_NF4_DQ,
                    .compute = o->compute,
                    .dtype = t->dtype},
@@ -113,7 +144,10 @@ static bool declare(struct tree *t, struct module *m, struct param *p, const str
     };
     x->packed.out = n / x->packed.in;
     memcpy(x->size, p->size, sizeof x->size);
-    bnb_pack_words(p, DTYPE_UINT8);
+    if (x->packed.int8)
+        p->dtype = DTYPE_UINT8; /* int8: as wide */
+    else
+        bnb_pack_words(p, DTYPE_UINT8);
     p->reads_of = x;
     m->around->of = x;
     return true;

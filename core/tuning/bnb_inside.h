@@ -34,9 +34,12 @@ val bnb_forward(struct run *r, struct module *m, val x);
 val bnb_forward_int8(struct run *r, struct module *m, val x);
 val bnb_bias(struct run *r, struct module *m, enum dtype dtype); /* of the module in that dtype, for good; 0: it has none */
 
-val bnb_unpacked(struct run *r, const struct bnb_linear *l, int ndim, const int64_t *size); /* dequantize_4bit(): a temporary, in the dtype before */
-void bnb_pack_words(struct param *p, enum dtype storage);                                  /* what holds it from now on */
-val bnb_packed(struct run *r, struct bnb_linear *l, const struct param *p, val *map);      /* quantize_4bit() of a half copy, which dies */
+val bnb_unpacked(struct run *r, const struct bnb_linear *l, int ndim,
+                 const int64_t *size);                    /* dequantize_4bit(): a temporary, in the dtype before */
+void bnb_pack_words(struct param *p, enum dtype storage); /* what holds it from now on */
+val bnb_packed(struct run *r, struct bnb_linear *l, const struct param *p, val *map); /* quantize_4bit() of a half copy, which dies */
+val bnb_packed_rows(struct run *r, struct bnb_linear *l,
+                    const struct param *p); /* int8_vectorwise_quant() of it in fp16, all of one tensor's rows */
 
 bool bnb_packs_tensor(const struct param *p);
 void bnb_pack_tensor(struct run *r, struct param *p, val *map);

@@ -98,6 +98,18 @@ val bnb_packed(struct run *r, struct bnb_linear *l, const struct param *p, val *
     return packed;
 }
 
+val bnb_packed_rows(struct run *r, struct bnb_linear *l, const struct param *p)
+{
+    val whole = owned(r, value_empty(r, OP_TO_COPY, l->dtype, SHAPE(l->out, l->in)));
+    val half = l->dtype == DTYPE_FP16 ? 0 : owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP16, SHAPE(l->out, l->in))), packed;
+
+    l->absmax = kbit_kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
+    packed = kbit_kept(r, OP_INT8_QUANT, p->dtype, p->ndim, p->size);
+    value_unref(r, half);
+    value_unref(r, whole);
+    return packed;
+}
+
 bool bnb_packs(const struct param *p)
 {
     return bnb_is_quantised(p->owner) && p == p->owner->weight;

@@ -11,7 +11,7 @@ enum kbit {
     KBIT_NONE, KBIT_FP4, KBIT_NF4, KBIT_NF4_DQ, KBIT_INT8, KBIT_GPTQ4, KBIT_GPTQ8,
     KBIT_TORCHAO_INT8, KBIT_TORCHAO_NF4, KBIT_AWQ4, KBIT_HQQ4, KBIT_HQQ8, KBIT_COUNT
 };
-enum kbit_prepare { KBIT_PREPARE_NONE, KBIT_PREPARE_PEFT, KBIT_PREPARE_TRL };
+enum kbit_prepare { KBIT_PREPARE_NONE, KBIT_PREPARE_PEFT, KBIT_PREPARE_TRL, KBIT_PREPARE_AXOLOTL };
 
 /* What a checkpoint's quantization_config says: it stays packed, as `quantization` has it (BYTES: bitsandbytes' in uint8), or is dequantised while it is
  * loaded. */

@@ -272,6 +272,65 @@ void kbit_cast_back(struct run *r, struct tree *t)
     }
 }
 
+/* loaders/utils.py get_linear_embedding_layers */
+static bool is_embedding(const char *path, const char *model_type)
+{
+    static const struct {
+        const char *model_type, *names[2];
+    } others[] = {{"gpt_neox", {"embed_in", "embed_out"}},
+                  {"falcon", {"word_embeddings", "lm_head"}},
+                  {"nemotron_h", {"embeddings", "lm_head"}}};
+    static const char *const usual[] = {"embed_tokens", "lm_head"};
+    const char *const *names = usual;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(others[i].model_type, model_type))
+            names = others[i].names;
+    return strstr(path, names[0]) || strstr(path, names[1]);
+}
+
+static bool ends_in_gate(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 5 && !strcmp(path + n - 5, ".gate");
+}
+
+/* module.to(): nothing where it is of that dtype already */
+static void cast_module(struct run *r, struct module *m, enum dtype dtype)
+{
+    for (struct param *p = m->params; p; p = p->next) {
+        struct param *own = p->tied ? p->tied : p;
+
+        if (own->value && !own->buffer && !own->late && dtype_is_float(dtype_of(r, own->value)) && dtype_of(r, own->value) != dtype &&
+            !run_dead(r))
+            cast_param(r, own, dtype);
+        p->value = own->value;
+    }
+}
+
+static void cast_named(struct run *r, struct tree *t, const char *model_type, enum dtype dtype, bool gates)
+{
+    char buf[256];
+
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        struct module *m = t->modules[i];
+        const char *path = module_path(t, m->number, buf, sizeof buf);
+
+        if (strstr(path, "norm") || (gates && ends_in_gate(path)) || (m->weight && is_embedding(path, model_type)))
+            cast_module(r, m, dtype);
+    }
+}
+
+void kbit_prepare_as_axolotl(struct run *r, struct tree *t, const char *model_type, bool packs_experts)
+{
+    cast_named(r, t, model_type, DTYPE_FP32, true);
+    if (!packs_experts)
+        kbit_prepare_weights(r, t);
+    cast_named(r, t, model_type, t->dtype, false);
+    params_visit(t->root, share, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------------------------------ by the host */
 static void cast_on_host(void *context, struct module *m, struct param *p)
 {

@@ -21,9 +21,13 @@ void kbit_load_by_host(struct run *r, struct tree *t, bool rest_on_host);
 /* What prepare_model_for_kbit_training() and TRL make of what waits on the host: it comes in fp32, or in half again. */
 enum kbit_casts { KBIT_CASTS_NONE, KBIT_CASTS_UP, KBIT_CASTS_BACK };
 void kbit_cast_on_host(struct tree *t, enum kbit_casts casts);
-void kbit_move_rest(struct run *r, struct tree *t); /* model.to(device) of what waits on the host, adapters too */
-void kbit_prepare_weights(struct run *r, struct tree *t);   /* after kbit_load() */
-void kbit_cast_back(struct run *r, struct tree *t); /* after adapters: embedding and head to half */
+void kbit_move_rest(struct run *r, struct tree *t);       /* model.to(device) of what waits on the host, adapters too */
+void kbit_prepare_weights(struct run *r, struct tree *t); /* after kbit_load() */
+void kbit_cast_back(struct run *r, struct tree *t);       /* after adapters: embedding and head to half */
+/* In the place of kbit_prepare_weights(), as axolotl does it: norms, embedding and head come back to half before there are adapters, routers that are called
+ * gate stay in fp32, and so does all else that is not packed; where experts' tensors are packed (`packs_experts`) all else keeps its dtype. Source: axolotl
+ * 0.19.0 loaders/model.py _configure_embedding_dtypes, _convert_embedding_modules_dtype, _prepare_model_for_quantization. */
+void kbit_prepare_as_axolotl(struct run *r, struct tree *t, const char *model_type, bool packs_experts);
 
 val kbit_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
 void kbit_place(struct run *r, enum op op, struct param *p);                              /* the same of p, as its value */

@@ -325,11 +325,14 @@ END_TEST
 
 /* --- experts' tensors ------------------------------------------------------------------------------------------------------------------------ */
 
-#define EXPERTS(method, quantization, more, stack)                                                                                                  \
-    "{\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"" method "\",\"seq_len\":512,\"tuning\":\"qlora\","               \
-    "\"quantization\":\"" quantization "\",\"precision\":\"bf16\",\"gradient_checkpointing\":true,\"lora\":{\"target_modules\":[\"q_proj\"]}," more "},"     \
-    "\"stack\":{" stack "},\"config\":{\"model_type\":\"qwen3_moe\",\"architectures\":[\"Qwen3MoeForCausalLM\"],\"hidden_size\":512,"                      \
-    "\"moe_intermediate_size\":512,\"intermediate_size\":512,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"num_key_value_heads\":8,"                 \
+#define EXPERTS(method, quantization, more, stack) EXPERTS_IN("bf16", method, quantization, more, stack)
+#define EXPERTS_IN(precision, method, quantization, more, stack)                                                                           \
+    "{\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"" method                                         \
+    "\",\"seq_len\":512,\"tuning\":\"qlora\","                                                                                             \
+    "\"quantization\":\"" quantization "\",\"precision\":\"" precision                                                                     \
+    "\",\"gradient_checkpointing\":true,\"lora\":{\"target_modules\":[\"q_proj\"]}," more "},"                                             \
+    "\"stack\":{" stack "},\"config\":{\"model_type\":\"qwen3_moe\",\"architectures\":[\"Qwen3MoeForCausalLM\"],\"hidden_size\":512,"      \
+    "\"moe_intermediate_size\":512,\"intermediate_size\":512,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"num_key_value_heads\":8," \
     "\"head_dim\":64,\"num_experts\":16,\"num_experts_per_tok\":2,\"vocab_size\":1024,\"decoder_sparse_step\":1,\"mlp_only_layers\":[]}}"
 
 static double parameters_of(const char *body)
@@ -343,6 +346,27 @@ static double parameters_of(const char *body)
 }
 
 /* 2 layers x 16 experts x 3 matrices of 512 x 512: from two bytes an element to a half and four bytes in 64 elements */
+/* A byte in the place of two, and a number of fp32 a row of 512; what axolotl casts beside them are the routers, and beside whole experts these too. */
+START_TEST(experts_in_8_bits_hold_less)
+{
+    double elements = 2 * 16 * 3 * 512.0 * 512.0, routers = 2 * 16 * 512.0;
+    double whole = parameters_of(EXPERTS_IN("bf16-autocast", "single", "int8", "\"micro_batch_size\":1,\"prepare_kbit\":\"none\"", ""));
+    double packed = parameters_of(EXPERTS_IN("bf16-autocast", "single", "int8",
+                                             "\"micro_batch_size\":1,\"prepare_kbit\":\"none\",\"checkpoint_reentrant\":true,"
+                                             "\"quantize_experts\":true",
+                                             ""));
+    double gates = parameters_of(EXPERTS_IN("bf16-autocast", "single", "int8",
+                                            "\"micro_batch_size\":1,\"prepare_kbit\":\"axolotl\",\"checkpoint_reentrant\":true,"
+                                            "\"quantize_experts\":true",
+                                            ""));
+    double wide = parameters_of(EXPERTS_IN("bf16-autocast", "single", "int8", "\"micro_batch_size\":1,\"prepare_kbit\":\"axolotl\"", ""));
+
+    ck_assert_msg(whole - packed == elements - elements / 512 * 4, "%.0f packed, %.0f whole", packed, whole);
+    ck_assert_msg(gates - packed == routers * 2, "%.0f with routers in fp32, %.0f", gates, packed);
+    ck_assert_msg(wide - whole == (elements + routers) * 2, "%.0f with experts in fp32, %.0f", wide, whole);
+}
+END_TEST
+
 START_TEST(packed_experts_hold_less)
 {
     double elements = 2 * 16 * 3 * 512.0 * 512.0;
@@ -357,7 +381,7 @@ END_TEST
 static const struct {
     const char *body, *says;
 } unpacked_experts[] = {
-    {EXPERTS("single", "int8", "\"micro_batch_size\":1,\"quantize_experts\":true", ""), "come back in fp32"},
+    {EXPERTS("single", "int8", "\"micro_batch_size\":1,\"quantize_experts\":true", ""), "axolotl's cache of experts"},
     {EXPERTS("fsdp2", "nf4", "\"micro_batch_size\":1,\"quantize_experts\":true", ""), "quantised experts under fsdp2"},
     {EXPERTS("single", "nf4", "\"micro_batch_size\":1,\"quantize_experts\":true", "\"transformers\":\"4.57\""), "has experts as linears"},
     {EXPERTS("single", "nf4", "\"micro_batch_size\":1,\"quantize_experts\":true", "\"transformers\":\"5.14\",\"bitsandbytes\":\"0.49\""), "is never emptied"},
@@ -387,12 +411,11 @@ START_TEST(small_states_hold_less)
 }
 END_TEST
 
-UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less); unit_test(gptq_leaves_routers_alone);
-           unit_rows(packed_weights_are_sharded, sharding);
-           unit_test(packed_weights_go_to_the_host);
-           unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release);
-           unit_test(muon_wants_its_release); unit_rows(says_why_they_are_not, refused);
-           unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index); unit_test(awq_goes_back_to_its_last_release);
-           unit_test(hqq_goes_back_to_its_last_release); unit_test(checkpoints_of_awq_go_back_too);
-           unit_test(packed_experts_hold_less); unit_rows(says_why_experts_are_not_packed, unpacked_experts);
-           unit_test(small_states_hold_less);)
+UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less);
+           unit_test(checkpoints_of_gptq_hold_less); unit_test(gptq_leaves_routers_alone); unit_rows(packed_weights_are_sharded, sharding);
+           unit_test(packed_weights_go_to_the_host); unit_rows(adapters_over_quantised_weights_are_qlora, kinds);
+           unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_test(muon_wants_its_release);
+           unit_rows(says_why_they_are_not, refused); unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index);
+           unit_test(awq_goes_back_to_its_last_release); unit_test(hqq_goes_back_to_its_last_release);
+           unit_test(checkpoints_of_awq_go_back_too); unit_test(packed_experts_hold_less); unit_test(experts_in_8_bits_hold_less);
+           unit_rows(says_why_experts_are_not_packed, unpacked_experts); unit_test(small_states_hold_less);)

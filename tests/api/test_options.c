@@ -20,7 +20,7 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 
 static const struct word packing_words[] = {{"true", 1, NULL, "Several sequences a row, without a mask, whose positions start anew."}, {0}};
 
-static const struct word experts_words[] = {{"true", 1, NULL, "Tensors of experts in 4 bits too: axolotl's quantize_moe_experts."}, {0}};
+static const struct word experts_words[] = {{"true", 1, NULL, "Tensors of experts in 4 or 8 bits too: axolotl's quantize_moe_experts."}, {0}};
 
 static const struct word backward_words[] = {{"true", 1, NULL, "Each parameter's step as soon as its gradient stands, which then goes."}, {0}};
 

@@ -151,14 +151,17 @@ def valid_rows(targets):
 
 
 def cut_cross_entropy(model):
-    """ml-cross-entropy transformers/utils.py apply_lce, as axolotl's plugin and cce_patch() put it into a model's forward"""
+    """ml-cross-entropy transformers/utils.py apply_lce, as axolotl's plugin and cce_patch() put it into a model's forward; axolotl's fork casts what is wide"""
     head_of(model)
 
     def loss_of(hidden, model, labels, items):
-        if hidden.dtype == torch.float32:
-            refuse("/training/loss", "cut cross-entropy's backward takes hidden states in half precision, and these are fp32: bf16 weights")
         c = weight_that_is_read(model)
-        e = hidden.contiguous()
+        e = hidden
+        if e.dtype == torch.float32:
+            if c.dtype != torch.bfloat16:
+                refuse("/training/loss", "cut cross-entropy's backward takes hidden states in half precision, and these are fp32: bf16 weights")
+            e = e.to(c.dtype)
+        e = e.contiguous()
         targets = labels.contiguous()
         valids = valid_rows(targets)
         e = e.flatten(0, -2)

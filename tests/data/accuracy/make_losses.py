@@ -3,7 +3,8 @@
 
     make_losses.py ORACLE CONFIGS CUT_CROSS_ENTROPY TRL
 
-run with the oracle's Python (torch 2.15, transformers 5.23, peft 0.21); CUT_CROSS_ENTROPY and TRL are folders with the wheels of 25.1.1 and 1.16.0 unpacked.
+run with the oracle's Python (torch 2.15, transformers 5.23, peft 0.21); CUT_CROSS_ENTROPY and TRL are folders with the wheels of 25.1.1 and 1.16.0 unpacked. The
+rows `loss/cce-wide` are of axolotl's fork of it (github.com/axolotl-ai-cloud/ml-cross-entropy at 5f0c7a7), whose apply_lce casts; it makes the other rows alike.
 A launch of Triton does nothing, nothing is compiled, and every token counts: trl's x[mask] and masked_scatter() find all of them (make_stages.py).
 The rows `adafactor/` are those of the traces that other rows of this folder come from (make_cases.py).
 """
@@ -19,6 +20,8 @@ import make_stages  # noqa: E402
 
 CASES = [("", make_kernels.T, {}), ("-tied-ckpt", make_kernels.Q2, dict(gradient_checkpointing=True, micro_batch_size=4, seq_len=1024)),
          ("-autocast-lora", make_kernels.Q3, dict(precision="bf16-mixed", weights_dtype="bf16", gradient_checkpointing=True, **make_kernels.ADAPTERS))]
+QLORA = dict(make_kernels.ADAPTERS, tuning="qlora")
+WIDE = [("-wide", make_kernels.Q3, dict(precision="bf16-mixed", weights_dtype="bf16", gradient_checkpointing=True, quantization="nf4", prepare_kbit=True, trl_cast=True, **QLORA))]
 NLL = [("-softcap", "google__gemma-2-2b-it", dict(tuning="lora", gradient_checkpointing=True, seq_len=333, precision="bf16-mixed", lora=dict(rank=8, dtype="fp32"))),
        ("-head-bias", "Salesforce__codegen-350M-mono", dict(tuning="lora", seq_len=500, gradient_checkpointing=True, lora=dict(rank=8, dtype="fp32"))),
        ("-moe", "Qwen__Qwen3-30B-A3B", dict(seq_len=257, precision="bf16-mixed", gradient_checkpointing=True, model_config=dict(num_hidden_layers=3))),
@@ -45,8 +48,15 @@ def cut(folder):
     import torch
     torch.compile = lambda function=None, **how: function if function else (lambda f: f)
     from cut_cross_entropy import cce
+    try:
+        from cut_cross_entropy.transformers.utils import PatchOptions, apply_lce
+    except ImportError:
+        apply_lce = None
 
     def loss_of(self, hidden, labels, items):
+        if apply_lce:
+            o = PatchOptions(impl="cce", reduction="mean", filter_eps="auto", accum_e_fp32=False, accum_c_fp32=False, filter_e_grad=True, filter_c_grad=True, train_only=False)
+            return apply_lce(hidden, self.get_output_embeddings().weight, labels, o, **({} if items is None else {"num_items_in_batch": items}))
         loss = cce.cce_linear_cross_entropy(hidden, self.get_output_embeddings().weight, labels, shift=True, reduction="mean" if items is None else "sum")
         return loss if items is None else loss / items
     return loss_of
@@ -133,7 +143,7 @@ def main():
 
     step.build = patched
     for short, word in WORDS.items():
-        for name, config, options in CASES + (NLL if short == "nll" else []):
+        for name, config, options in CASES + (NLL if short == "nll" else WIDE if short == "cce" else []):
             o = {"seq_len": 512, "micro_batch_size": 2, "precision": "bf16", "optimizer": "adamw_torch_fused", "attention": "sdpa", **options}
             path = os.path.join(sys.argv[2], config + ".json")
             pid = os.fork()
@@ -148,6 +158,9 @@ def main():
             body = make_kernels.request_of(own, {**o, "liger": []}, {"torch": "2.15", "transformers": "5.23", "peft": "0.21"})
             del body["training"]["liger_kernels"]
             body["training"]["loss"] = word
+            if "quantization" in o:
+                body["training"].update(quantization=o["quantization"], prepare_kbit="trl" if o.get("trl_cast") else "none")
+                body["stack"]["bitsandbytes"] = "0.50"
             row = {"id": "loss/" + short + name, "group": "one GPU, losses and optimizers", "body": json.dumps(body, separators=(",", ":"))}
             row.update((k, result[k]) for k in make_kernels.FIGURES if k in result)
             print(json.dumps(row, separators=(",", ":")), flush=True)
