@@ -458,7 +458,9 @@ static const struct program_file *family_file(const char *model_type)
 /* Names that types had before transformers knew them. */
 const char *program_type(const char *named)
 {
-    return named && (!strcmp(named, "RefinedWebModel") || !strcmp(named, "RefinedWeb")) ? "falcon" : named;
+    if (named && (!strcmp(named, "RefinedWebModel") || !strcmp(named, "RefinedWeb")))
+        return "falcon";
+    return named && !strcmp(named, "gpt-sw3") ? "gpt2" : named; /* CONFIG_MAPPING has GPT2Config for it */
 }
 
 bool program_is_builtin(const char *model_type)

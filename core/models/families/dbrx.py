@@ -6,6 +6,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_moe import MoeCausalLM
 from transformers.modeling_moe_rows import DbrxFFN
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaModel, LlamaPreTrainedModel
+from transformers.releases import refuse
 
 
 class DbrxConfig(PreTrainedConfig):
@@ -34,6 +35,8 @@ class DbrxConfig(PreTrainedConfig):
         self.inner, self.num_experts, self.num_experts_per_tok = ffn["ffn_hidden_size"], ffn["moe_num_experts"], ffn["moe_top_k"]
         self.router_aux_loss_coef, self.jitter, self.norm_power = ffn["moe_loss_weight"], ffn["moe_jitter_eps"], ffn["moe_normalize_expert_weights"]
         self.expert_act = (ffn["ffn_act_fn"] or {"name": "silu"})["name"]
+        if self.tie_word_embeddings:
+            refuse("/config/tie_word_embeddings", "DbrxConfig takes none")
         super().__post_init__(**kwargs)
 
 
