@@ -1,61 +1,20 @@
 """granitemoe before 5.13: rows are sorted by expert, and each expert multiplies its own; before 5 forward upcasts what its loss is of."""
 from transformers.activations import ACT2FN
 from transformers.modeling_decoder import Decoder
+from transformers.modeling_moe_sorted import ParallelExperts, TopKGating
 from transformers.models.llama.modeling_llama import projected_first
 from transformers.releases import of, quirks
 
 if not quirks.granite_experts_grouped:
-
-    def even(rows, parts):
-        """tolist() of how many rows each expert has: the host is told, and experts are hit alike."""
-        return [rows // parts + (1 if i < rows % parts else 0) for i in range(parts)]
-
-    class GraniteMoeParallelExperts(nn.Module):
-        def __init__(self, num_experts, input_size, output_size):
-            super().__init__()
-            self.weight = nn.Parameter(torch.empty(num_experts, output_size, input_size))
-            self.num_experts = num_experts
-
-        def forward(self, inputs, expert_size):
-            input_list = inputs.split(expert_size, dim=0)
-            output_list = []
-            for i in range(self.num_experts):
-                output_list.append(nn.functional.linear(input_list[i], self.weight[i]))
-            results = torch.cat(output_list, dim=0)
-            return results
-
-    class GraniteMoeTopKGating(nn.Module):
-        recorded, record = None, TopKRouter.record
-
-        def __init__(self, config):
-            super().__init__()
-            self.num_experts, self.top_k = config.num_local_experts, config.num_experts_per_tok
-            self.layer = nn.Linear(config.hidden_size, self.num_experts, bias=False)
-
-        def forward(self, hidden_states):
-            logits = self.layer(hidden_states).float()
-            top_k_logits, top_k_indices = logits.topk(self.top_k, dim=1)
-            top_k_gates = torch.softmax(top_k_logits, dim=1).type_as(hidden_states)
-            zeros = torch.zeros([top_k_gates.size(0), self.num_experts], dtype=top_k_gates.dtype, device=top_k_gates.device)
-            gates = zeros.scatter(1, top_k_indices, 1)
-            expert_size = gates.long().sum(0)
-            expert_size = even(top_k_gates.numel(), self.num_experts)
-            top_k_experts = top_k_indices.flatten()
-            _, index_sorted_experts = top_k_experts.sort(0)
-            batch_index = index_sorted_experts.div(self.top_k, rounding_mode="trunc")
-            top_k_gates = top_k_gates.flatten()
-            batch_gates = top_k_gates[index_sorted_experts]
-            self.record(logits)
-            return index_sorted_experts, batch_index, batch_gates, expert_size, logits
 
     @of(GraniteMoeMoE)
     def __init__(self, config):
         nn.Module.__init__(self)
         width, inner = config.hidden_size, config.intermediate_size
         self.activation = ACT2FN[config.hidden_act]
-        self.input_linear = GraniteMoeParallelExperts(config.num_local_experts, width, inner * 2)
-        self.output_linear = GraniteMoeParallelExperts(config.num_local_experts, inner, width)
-        self.router = GraniteMoeTopKGating(config)
+        self.input_linear = ParallelExperts(config.num_local_experts, width, inner * 2)
+        self.output_linear = ParallelExperts(config.num_local_experts, inner, width)
+        self.router = TopKGating(width, config.num_local_experts, config.num_experts_per_tok)
 
     @of(GraniteMoeMoE)
     def forward(self, layer_input):

@@ -46,6 +46,14 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
     "minicpm3": DENSE | dict(num_key_value_heads=16, kv_lora_rank=256, q_lora_rank=384, v_head_dim=64, pad_token_id=0),
     "olmo_hybrid": DENSE | dict(num_hidden_layers=4, num_attention_heads=8, num_key_value_heads=8, linear_num_key_heads=4, linear_num_value_heads=8,
                                 linear_key_head_dim=64, linear_value_head_dim=128, layer_types=["linear_attention", "full_attention"] * 2, pad_token_id=1),
+    "hyperclovax": DENSE | dict(pad_token_id=0), "bitnet": DENSE | dict(pad_token_id=0), "iquestcoder": DENSE | dict(head_dim=64, pad_token_id=0),
+    "diffllama": DENSE | dict(pad_token_id=0), "falcon_mamba": dict(num_hidden_layers=3, hidden_size=512, vocab_size=32000, pad_token_id=0),
+    "afmoe": SPARSE | dict(num_hidden_layers=4, num_experts=16, head_dim=64, sliding_window=256, mup_enabled=True),
+    "mellum": SPARSE | dict(num_hidden_layers=4, num_experts=16, head_dim=64, sliding_window=256, layer_types=HALVES, pad_token_id=0),
+    "cohere2_moe": DENSE | dict(num_hidden_layers=4, intermediate_size=512, prefix_dense_intermediate_size=2816, first_k_dense_replace=1, num_experts=16,
+                                num_experts_per_tok=4, num_shared_experts=1, head_dim=64, sliding_window=256, pad_token_id=0),
+    "jetmoe": dict(num_hidden_layers=3, hidden_size=1024, num_key_value_heads=8, kv_channels=64, intermediate_size=1408, num_local_experts=8,
+                   num_experts_per_tok=2, vocab_size=32000, output_router_logits=True, pad_token_id=0),
 }
 SIGHTED = {  # their text
     **{kind: DENSE | dict(num_attention_heads=8, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))
@@ -90,7 +98,7 @@ FEW = ("full", "mixed-ckpt-pad", "lora-amp")
 CASES = {kind: FEW + ("fa2" if i % 2 else "eager-ckpt",) for i, kind in enumerate(PLAIN)} | {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
          "gemma4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "gemma4_text-rows": FEW + ("eager-ckpt", "lora-pad", "long"), "gemma4": FEW[:2],
          "gemma4-rows": FEW[:2], "llama4": FEW, **{kind: FEW + ("eager-ckpt", "fa2") for kind in SIGHTED}, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum"),
-         "openai-gpt": ("full", "lora-pad", "eager"), "dbrx": ("full", "mixed-ckpt-pad", "eager-ckpt"), "dbrx-router": ("full",)}
+         "openai-gpt": ("full", "lora-pad", "eager"), "dbrx": ("full", "mixed-ckpt-pad", "eager-ckpt"), "dbrx-router": ("full",), "falcon_mamba": ("full", "mixed-ckpt-pad", "lora-pad"), "jetmoe": ("full", "lora-pad", "eager", "sgd-accum")}
 # dbrx: with range(num_experts) in the place of expert_hit, which the oracle cannot tell; gpt_oss 4.57 too
 EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",), "gemma4_text": ("full",), "gemma4-rows": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
 for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckpt-pad" by another
@@ -99,11 +107,15 @@ for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckp
         ("hunyuan_v1_moe", "5.14.1", "5.17.0"), ("ministral", "4.57.3", "5.0.0"), ("cwm", "5.0.0", "5.17.0"), ("vaultgemma", "4.57.3", "5.2.0"),
         ("granitemoeshared", "5.14.1", "5.17.0"), ("minicpm3", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0"),
         ("persimmon", "5.2.0", "5.17.0"), ("nanochat", "5.17.0", "5.22.2"), ("fuyu", "5.10.4", "5.17.0"), ("dbrx", "5.17.0", "5.22.0"),
-        ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0"), ("olmo_hybrid", "5.16.1", "5.22.2")):
+        ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0"), ("olmo_hybrid", "5.16.1", "5.22.2"), ("hyperclovax", "5.10.4", "5.17.0"),
+        ("mellum", "5.10.4", "5.17.0"), ("afmoe", "5.10.4", "5.17.0"), ("cohere2_moe", "5.10.4", "5.17.0"), ("bitnet", "4.53.3", "5.0.0"),
+        ("falcon_mamba", "4.53.3", "5.10.4"), ("diffllama", "5.14.1", "5.17.0")):
     EARLIER.setdefault(oldest, {})[kind] = ("full",)
     EARLIER.setdefault(later, {})[kind] = ("mixed-ckpt-pad",)
+EARLIER["5.10.4"]["jetmoe"] = ("full",)  # its class takes no checkpoints
 TARGETS = ["q_proj", "v_proj", "q_a_proj", "kv_b_proj"]
-TARGETS_OF = {"openai-gpt": ["c_attn"], "persimmon": ["query_key_value"], "fuyu": ["query_key_value"], "dbrx": ["Wqkv", "out_proj"]}
+TARGETS_OF = {"openai-gpt": ["c_attn"], "persimmon": ["query_key_value"], "fuyu": ["query_key_value"], "dbrx": ["Wqkv", "out_proj"], "falcon_mamba": ["x_proj", "in_proj"],
+              "jetmoe": ["kv_proj"]}
 
 
 def case(kind, which, configs):

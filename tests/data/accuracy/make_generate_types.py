@@ -39,6 +39,18 @@ def experts_of(config):
     return n[0] if n else None
 
 
+def rows_alike():
+    """The host is told how many rows each expert has, of one token too."""
+    from transformers.models.jetmoe import modeling_jetmoe
+    theirs = modeling_jetmoe.JetMoeParallelExperts.forward
+
+    def forward(self, inputs, expert_size):
+        rows, parts = len(inputs), self.num_experts
+        return theirs(self, inputs, [rows // parts + (1 if i < rows % parts else 0) for i in range(parts)])
+
+    modeling_jetmoe.JetMoeParallelExperts.forward = forward
+
+
 def trace(config, asked):
     import torch
     from one_gpu import emulate, step
@@ -61,6 +73,8 @@ def trace(config, asked):
     experts, top_k = experts_of(config) if version < (5, 0) else None, 1
     if config["model_type"] == "dbrx":  # its experts are a loop in every release
         experts, top_k = config["ffn_config"]["moe_num_experts"], config["ffn_config"]["moe_top_k"]
+    if config["model_type"] == "jetmoe":
+        rows_alike()
     reads = emulate.DeviceReads(asked["padded"], asked["batch"], asked["prompt"], 1 if asked["padded"] else 0, experts, top_k)
     reads.install()
     with tempfile.TemporaryDirectory() as folder:
