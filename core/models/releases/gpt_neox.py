@@ -125,6 +125,8 @@ if not quirks.gpt_neox_interface:
             query = query.to(value.dtype)
             key = key.to(value.dtype)
             output = self.by_kernel(query, key, value, attention_mask, position_ids)
+            if self.config._attn_implementation == "flash_attention_2":
+                kept = output  # GPTNeoXFlashAttention2's attn_weights, which a reshape may copy
         output = output.reshape(*rows, -1)
         output = self.dense(output)
         return output, output
