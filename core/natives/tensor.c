@@ -358,10 +358,20 @@ static sv get_shape(struct script *s, sv self, uint32_t data)
     return sizes_value(s, shape_of(self_of(self)));
 }
 
+/* fully_shard's parameter, while its unit is not gathered: a DTensor, whose dtype its shard has, on the host too */
+static enum dtype dtype_told(const struct tensor *t)
+{
+    const struct param *p = t->param;
+
+    if (!p || !t->run || p->value)
+        return shape_of(t)->dtype;
+    return p->shard ? dtype_of(t->run, p->shard) : p->dtype;
+}
+
 static sv get_dtype(struct script *s, sv self, uint32_t data)
 {
     (void)data;
-    return sv_keep(natives_of(s)->dtypes[shape_of(self_of(self))->dtype]);
+    return sv_keep(natives_of(s)->dtypes[dtype_told(self_of(self))]);
 }
 
 static sv get_device(struct script *s, sv self, uint32_t data)
