@@ -68,3 +68,7 @@ if quirks.experts_in_turn:
         hidden_states = self.moe(hidden_states, indices, weights).view(*shape)
         hidden_states = hidden_states + self.shared_experts(residuals)
         return hidden_states
+
+if quirks.experts_in_turn:  # "layers.*.mlp": "gather", which loading finds in every name beneath
+    DeepseekV3Config.base_model_tp_plan = DeepseekV3Config.base_model_tp_plan | {
+        "layers.*.mlp.gate": "gather", **{f"layers.*.mlp.experts.*.{name}_proj": "gather" for name in ("gate", "up", "down")}}

@@ -19,6 +19,8 @@ if quirks.experts_in_turn:
             return current_hidden_states
 
     MixtralSparseMoeBlock.expert = staticmethod(MixtralBlockSparseTop2MLP)
+    MixtralConfig.base_model_tp_plan = MixtralConfig.base_model_tp_plan | {
+        "layers.*.block_sparse_moe.gate": "colwise_rep", **{f"layers.*.block_sparse_moe.experts.*.w{i}": "colwise" for i in (1, 2, 3)}}  # which loading counts by
 
     @of(MixtralDecoderLayer)
     def __init__(self, config, layer_idx):

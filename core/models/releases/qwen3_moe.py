@@ -4,6 +4,9 @@ from transformers.releases import of, quirks
 if quirks.experts_in_turn:
     from transformers.modeling_moe import routed_forward
 
+    Qwen3MoeConfig.base_model_tp_plan = Qwen3MoeConfig.base_model_tp_plan | {
+        f"layers.*.mlp.experts.*.{name}_proj": "colwise" for name in ("gate", "up", "down")}  # which loading counts by
+
     @of(Qwen3MoeSparseMoeBlock)
     def expert(self, config):
         return LlamaMLP(config, config.moe_intermediate_size)
