@@ -24,6 +24,7 @@ struct param {
     int ndim;
     enum dtype dtype;
     bool requires_grad, buffer;
+    bool born_frozen; /* its class made it with requires_grad=False */
     uint8_t group;        /* of the optimizer: 0 decays */
     bool transposed;      /* [experts, in, out] of experts whose class says is_transposed */
     uint8_t cut;          /* by SPLIT_EXPERTS: the dimension, from 1; 0: whole on every rank */

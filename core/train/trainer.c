@@ -191,6 +191,14 @@ static void train_all(void *context, struct module *m, struct param *p)
     p->requires_grad = true;
 }
 
+/* Of a whole model that is tuned: what its class made without a gradient stays so. */
+static void train_whole(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    p->requires_grad = !p->born_frozen;
+}
+
 static void save_heads(struct model *m)
 {
     char name[32];
@@ -377,7 +385,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
             save_heads(m);
         rc = rc ? rc : check_scaler(t, err);
     } else {
-        params_visit(m->tree.root, train_all, NULL);
+        params_visit(m->tree.root, train_whole, NULL);
         rc = freeze_apply(&m->tree, &s->freeze, err);
         if (!rc && m->checkpointing && m->reentrant && !m->embeddings_require_grad && !s->llama_factory && m->embeddings &&
             m->embeddings->weight && !m->embeddings->weight->requires_grad)
