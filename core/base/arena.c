@@ -87,3 +87,10 @@ void arena_keep(struct arena *a, void *what)
     a->kept = what;
     a->kept_end = a->cur;
 }
+
+unsigned char *arena_kept(const struct arena *a, unsigned char *mark)
+{
+    unsigned char *at = a->kept && a->kept_end > mark ? a->kept_end : mark;
+
+    return at < a->cur ? at : a->cur; /* what took the place of a longer one may end below the mark */
+}

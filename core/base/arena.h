@@ -47,6 +47,9 @@ void arena_open(struct arena *a, unsigned char *mark);
 /* Keeps `what`, which lies below a->cur, in place of what was kept. */
 void arena_keep(struct arena *a, void *what);
 
+/* How far an arena that had `mark` before may be rewound without losing what was kept since. */
+unsigned char *arena_kept(const struct arena *a, unsigned char *mark);
+
 /* memmove() downwards within the arena, onto what an earlier rewind gave up. */
 void *arena_move(unsigned char *to, const void *from, size_t bytes);
 

@@ -115,7 +115,7 @@ static enum err_code look(struct planning *p, struct trial *t, const struct reci
     if (rc)
         return rc;
     t->peak_bytes = m.walk_peak_bytes;
-    return pace_foresee(&probe, n, &t->time);
+    return pace_at(&probe, n, &t->time);
 }
 
 /* Fits or not; what cannot be run, or started, does not. A broken budget ends the advice alone. */

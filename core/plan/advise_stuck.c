@@ -62,15 +62,18 @@ static enum err_code try_targets(struct planning *p, const struct plan_candidate
 
     for (uint32_t i = 0; !rc && !told && i < sizeof tunings / sizeof *tunings * p->answer->n; i++) {
         const struct plan_candidate *c = &p->answer->candidates[i % p->answer->n];
-        struct plan_nearest change = candidate_difference(first, c);
+        struct plan_nearest change;
         struct trial t;
+        const char *tuning;
 
         if (!reason_is(&c->reason, ERR_NO_TARGETS))
             continue;
         t = trial_of(p, c);
-        change.tuning = trial_tune(&t, tunings[i / p->answer->n]);
-        change.micro_batch_size = first->modelled && n != first->step.r.micro_batch_size ? n : 0;
+        tuning = trial_tune(&t, tunings[i / p->answer->n]);
         rc = trial_run(p, &t, n);
+        change = candidate_difference(first, &t.c); /* a candidate without targets has no step */
+        change.tuning = tuning;
+        change.micro_batch_size = first->modelled && n != first->step.r.micro_batch_size ? n : 0;
         trial_tell(p, &change, &t, first);
         told = t.fits;
     }

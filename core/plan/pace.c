@@ -102,27 +102,53 @@ static enum err_code play_pace(const struct probe *p, const struct step *step, s
     return rc;
 }
 
+static struct memo_key key_of(const struct probe *p, const struct step *s)
+{
+    return memo_key(p->q->arch, s, &p->q->device, p->q->system, sizeof *p->q->system);
+}
+
+static void note(const struct probe *p, const struct step *s, const struct step_time *t)
+{
+    const struct memo_key key = key_of(p, s);
+    struct memo_row *row = memo_add(p->memo, &key);
+
+    if (row)
+        row->is.time = *t;
+}
+
+enum err_code pace_told(const struct probe *p, uint32_t n, const struct cost *cost)
+{
+    const struct step s = probe_step(p, n);
+    const struct perf_system system = system_of(p, &s);
+    struct step_time t;
+    enum err_code rc = budget_take(p->scratch->budget, (uint64_t)cost->n_kernels + cost->n_messages, p->err);
+
+    if (rc)
+        return rc;
+    perf_step_time(cost, &system, &t);
+    note(p, &s, &t);
+    return ERR_OK;
+}
+
 enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
 {
     struct step s = probe_step(p, n);
     const struct memo_row *known;
-    struct memo_row *row;
     struct memo_key key;
     enum err_code rc;
 
     *ret = (struct step_time){0};
     if (!p->q->system)
         return ERR_OK;
-    key = memo_key(p->q->arch, &s, &p->q->device, p->q->system, sizeof *p->q->system);
+    key = key_of(p, &s);
     known = memo_find(p->memo, &key);
     if (known) {
         *ret = known->is.time;
         return budget_status(p->scratch->budget, p->err);
     }
     rc = play_pace(p, &s, ret);
-    row = rc ? NULL : memo_add(p->memo, &key);
-    if (row)
-        row->is.time = *ret;
+    if (!rc)
+        note(p, &s, ret);
     return rc;
 }
 

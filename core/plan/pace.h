@@ -15,6 +15,9 @@
 /* Zero where the question has no system. */
 MUST_CHECK enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret);
 
+/* What pace_at() will say of it, by what a run for memory told. */
+MUST_CHECK enum err_code pace_told(const struct probe *p, uint32_t n, const struct cost *cost);
+
 /* The same from models of few layers, carried on to the whole depth in straight lines: for comparing, and for what does not fit. */
 MUST_CHECK enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret);
 

@@ -108,7 +108,16 @@ enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struc
     struct step s = probe_step(p, n);
     struct rank_peaks peaks = {.skip = surely_lower(p->ranks, PLAN_WHOLE, n)};
 
-    return train_fold(p->q->arch, &s, &p->q->device, one_step, &peaks, p->scratch, ret, p->err);
+    unsigned char *mark = p->scratch->cur;
+    bool tells = p->paces && p->q->system; /* its time may be asked */
+    struct cost cost;
+    enum err_code rc = train_fold(p->q->arch, &s, &p->q->device, one_step, &peaks, tells ? &cost : NULL, p->scratch, ret, p->err);
+
+    if (!rc && tells && cost.n_kernels) {
+        rc = pace_told(p, n, &cost);
+        arena_rewind(p->scratch, arena_kept(p->scratch, mark));
+    }
+    return rc;
 }
 
 /* `of` is NULL where nothing says how fast the GPU is. */

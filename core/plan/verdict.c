@@ -398,6 +398,8 @@ static enum err_code look_within(struct planning *p, struct plan_candidate *c)
     struct probe probe = probe_on_candidate(p, c);
     uint64_t budget = probe_budget(&probe);
 
+    if (!c->fits)
+        probe.paces = NULL;
     for (;;) {
         uint32_t n = c->step.r.micro_batch_size, less;
         enum err_code rc = probe_fold(&probe, n, !c->fits, &c->memory);
@@ -427,11 +429,10 @@ static enum err_code host_of(const struct probe *probe, struct plan_candidate *c
 enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = probe_at(p, c);
-    uint32_t n = c->step.r.micro_batch_size;
     enum err_code rc = look_within(p, c);
 
-    if (!rc && n != c->step.r.micro_batch_size)
-        rc = pace_foresee(&probe, c->step.r.micro_batch_size, &c->time);
+    if (!rc && c->fits) /* of what does not fit the time stays as it was foreseen */
+        rc = pace_at(&probe, c->step.r.micro_batch_size, &c->time);
     if (rc)
         return rc;
     c->basis = BASIS_BOUNDED;

@@ -291,7 +291,7 @@ sv script_fail(struct script *s, const struct err *err)
     return sv_null();
 }
 
-enum { SLICE = 1 << 14, STEPS_PER_EVENT = 1 };
+enum { SLICE = 1 << 12, STEPS_PER_EVENT = 1 };
 
 /* Steps are taken from the request's budget in slices. */
 static bool take_slice(struct script *s)

@@ -2,6 +2,7 @@
 
 #include "config/arch.h"
 #include "train/play.h"
+#include "train/timing.h"
 
 #include <string.h>
 
@@ -241,11 +242,13 @@ static void take_moments(const struct peak *p, struct measured *ret)
 }
 
 static enum err_code walk_whole(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
-                                struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
+                                struct rank_peaks *peaks, struct cost *cost, struct arena *arena, struct measured *ret, struct err *err)
 {
+    const struct method_program *m = method_rows[step->r.method].program;
+
     if (one_step)
-        return train_foretell(arch, step, device, peaks, NULL, arena, ret, err);
-    return train_walk_ranks(arch, step, device, peaks, arena, ret, err);
+        return train_foretell(arch, step, device, peaks, m && m->ranks ? NULL : cost, arena, ret, err);
+    return train_walk_ranks(arch, step, device, peaks, cost, arena, ret, err);
 }
 
 /* ZeRO-3 has no trace in its first step to prefetch by; a pipeline's last stage keeps outputs until the next begins. */
@@ -255,17 +258,24 @@ static bool repeats_at_once(const struct step *step)
 }
 
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
-                         struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
+                         struct rank_peaks *peaks, struct cost *cost, struct arena *arena, struct measured *ret, struct err *err)
 {
     uint32_t period = fold_of(arch).period, least = least_layers(arch);
     bool one = one_step && repeats_at_once(step);
+    struct play_question two = {arch, step, device, one ? LOOK_FORETELL : LOOK_WALK, false, true};
+    const struct trainer *costs;
     struct moments m[DEPTHS];
     struct peak p;
 
+    if (cost)
+        *cost = (struct cost){0};
     if (!holds(arch, step))
-        return walk_whole(arch, step, device, one, peaks, arena, ret, err);
-    if (has_layers_alone(step) && train_play_two(&(struct play_question){arch, step, device, one ? LOOK_FORETELL : LOOK_WALK, false, true}, arena, &p)) {
+        return walk_whole(arch, step, device, one, peaks, cost, arena, ret, err);
+    two.logged = cost && timing_is_foretold(step);
+    if (has_layers_alone(step) && train_play_two(&two, arena, &p, two.logged ? &costs : NULL)) {
         take_moments(&p, ret);
+        if (two.logged && costs)
+            timing_read(costs, arch, step, cost);
         return ERR_OK;
     }
     for (uint32_t i = 0; i < DEPTHS; i++) {
@@ -275,7 +285,7 @@ enum err_code train_fold(const struct arch *arch, const struct step *step, const
             return rc;
     }
     if (!on_a_line(m))
-        return walk_whole(arch, step, device, one, peaks, arena, ret, err);
+        return walk_whole(arch, step, device, one, peaks, cost, arena, ret, err);
     carry_on(m, (arch->layers - least) / period - (DEPTHS - 1), ret);
     return ERR_OK;
 }

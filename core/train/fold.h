@@ -17,10 +17,11 @@
 #include "train/measure.h"
 
 /* walk_peak_bytes, phase peaks, static and resting bytes, peak_phase; births and parameters are those of the whole model only where all of it was walked. */
+/* `cost`: as train_foretell() tells it, of the whole depth. */
 /* `one_step`: of the first step alone, whose optimizer states stand already: half the price, and within what the steps keep of one another (batches,
  * the loss, a workspace) the same; never more. Two are walked under ZeRO-3 and in a pipeline, whose first is unlike. */
 MUST_CHECK enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
-                                    struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err);
+                                    struct rank_peaks *peaks, struct cost *cost, struct arena *arena, struct measured *ret, struct err *err);
 
 /* How layers repeat: `prefix` of them stand before (dense ones before mixtures of experts), then kinds come again after `period`. 0 and 1: all are alike;
  * 0 and as many as there are: nothing repeats. Of the whole model, also where fewer of its layers are played. */

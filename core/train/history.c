@@ -193,6 +193,6 @@ enum err_code train_history(const struct arch *arch, const struct step *step, co
     run.tape.limits_loading = train_loads_as_played(step);
     if (!rc)
         rc = tell_run(&run, expandable_segments, reader, arena, err);
-    arena_rewind(arena, train_play_kept(arena, mark));
+    arena_rewind(arena, arena_kept(arena, mark));
     return rc;
 }

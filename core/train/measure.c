@@ -79,53 +79,45 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
-/* A log stands before its run. */
-static void rewind_to_log(struct arena *arena, const struct work *log)
+/* A log to where its run began, or behind what of it was kept. */
+static void take_log(struct arena *arena, unsigned char *begin, struct cost *c)
 {
-    arena_rewind(arena, (unsigned char *)(log->kernels + log->n_kernels));
+    size_t messages = c->n_messages * sizeof *c->messages, kernels = c->n_kernels * sizeof *c->kernels;
+
+    begin += -(uintptr_t)begin & (_Alignof(struct kernel) - 1);
+    c->messages = arena_move(begin, c->messages, messages);
+    c->kernels = arena_move(begin + messages, c->kernels, kernels);
+    arena_rewind(arena, begin + messages + kernels);
 }
 
-static enum err_code foretell_with_cost(const struct arch *arch, const struct step *step, const struct device *device, struct cost *cost,
-                                        struct arena *arena, struct measured *ret, struct err *err)
+/* `cost`: of this rank; NULL: nobody asks. */
+static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct cost *cost,
+                               struct arena *arena, struct measured *ret, struct err *err)
 {
-    struct play_question q = {arch, step, device, LOOK_FORETELL, true, false};
+    struct play_question q = {arch, step, device, look, cost != NULL, false};
     unsigned char *mark = arena->cur;
     struct measured m = {0};
     struct taped run;
     struct peak walk;
     enum err_code rc = train_play(&q, arena, &run, err);
 
-    if (rc) {
-        arena_rewind(arena, mark);
-        return rc;
-    }
-    peak_walk(&run.tape, &walk);
-    describe_run(&run, &walk, &m);
-    timing_read(run.t, arch, step, cost);
-    rewind_to_log(arena, run.t->log);
-    *ret = m;
-    return ERR_OK;
-}
-
-static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
-                               struct arena *arena, struct measured *ret, struct err *err)
-{
-    unsigned char *mark = arena->cur;
-    struct measured m = {0};
-    struct taped run;
-    struct peak walk;
-    enum err_code rc = run_step(arch, step, device, look, NULL, false, arena, &run, &walk, err);
-
     if (!rc) {
+        peak_walk(&run.tape, &walk);
         describe_run(&run, &walk, &m);
         *ret = m;
     }
-    arena_rewind(arena, train_play_kept(arena, mark));
+    if (!rc && cost)
+        timing_read(run.t, arch, step, cost);
+    mark = arena_kept(arena, mark);
+    if (!rc && cost)
+        take_log(arena, mark, cost);
+    else
+        arena_rewind(arena, mark);
     return rc;
 }
 
-static enum err_code walk(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
-                          struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
+static enum err_code walk(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct rank_peaks *peaks,
+                          struct cost *cost, struct arena *arena, struct measured *ret, struct err *err)
 {
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, true, arena, &all, err);
@@ -133,12 +125,16 @@ static enum err_code walk(const struct arch *arch, const struct step *step, cons
 
     if (peaks)
         peaks->n = told ? all.n : 0;
+    if (cost)
+        *cost = (struct cost){0};
+    if (!timing_is_foretold(step) || (look == LOOK_WALK && !trainer_skips_first(arch, step))) /* a log of the last step, where one of costs has the first */
+        cost = NULL;
     for (uint32_t i = 0; i < all.n && !rc; i++) {
         struct step s = of_rank(step, all.rank[i]);
         struct measured m = {0};
 
         if (!told || !(peaks->skip >> i & 1))
-            rc = walk_rank(arch, &s, device, look, arena, &m, err);
+            rc = walk_rank(arch, &s, device, look, (look == LOOK_FORETELL ? i == 0 : s.r.rank == step->r.rank) ? cost : NULL, arena, &m, err);
         if (told)
             peaks->bytes[i] = m.walk_peak_bytes;
         if (rc || !m.walk_peak_bytes || (any && m.walk_peak_bytes <= ret->walk_peak_bytes))
@@ -150,27 +146,21 @@ static enum err_code walk(const struct arch *arch, const struct step *step, cons
 }
 
 enum err_code train_walk_ranks(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
-                               struct arena *arena, struct measured *ret, struct err *err)
+                               struct cost *cost, struct arena *arena, struct measured *ret, struct err *err)
 {
-    return walk(arch, step, device, LOOK_WALK, peaks, arena, ret, err);
+    return walk(arch, step, device, LOOK_WALK, peaks, cost, arena, ret, err);
 }
 
 enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
-    return train_walk_ranks(arch, step, device, NULL, arena, ret, err);
+    return train_walk_ranks(arch, step, device, NULL, NULL, arena, ret, err);
 }
 
 enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
                              struct cost *cost, struct arena *arena, struct measured *ret, struct err *err)
 {
-    if (cost)
-        *cost = (struct cost){0};
-    if (!cost || !timing_is_foretold(step))
-        return walk(arch, step, device, LOOK_FORETELL, peaks, arena, ret, err);
-    if (peaks)
-        peaks->n = 0;
-    return foretell_with_cost(arch, step, device, cost, arena, ret, err);
+    return walk(arch, step, device, LOOK_FORETELL, peaks, cost, arena, ret, err);
 }
 
 static void name_largest(const struct trainer *t, const struct tape *tape, uint32_t n, const struct alike *groups, struct measured *m)
@@ -346,7 +336,7 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
         rc = measure(arch, &s, device, expandable_segments, keeper, arena, &m, err);
         if (!rc)
             ranks_take_higher(ret, &m, !i);
-        arena_rewind(arena, train_play_kept(arena, mark));
+        arena_rewind(arena, arena_kept(arena, mark));
         if (!rc && !i && !affords_others(arena->budget, events, all.n - 1)) {
             ret->ranks_left = all.n - 1;
             break;
@@ -428,7 +418,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
         play->static_bytes = walk.static_bytes;
         play->walk_peak_bytes = walk.peak_bytes;
     }
-    arena_rewind(arena, train_play_kept(arena, mark));
+    arena_rewind(arena, arena_kept(arena, mark));
     return rc;
 }
 

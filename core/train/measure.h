@@ -93,12 +93,13 @@ MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *
                                     struct arena *arena, struct measured *ret, struct err *err);
 /* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer; parameters are
  * not counted. `cost`: what
- * train_cost() would tell too, where the same run tells it (timing_is_foretold()): its log stays in `arena`; else without kernels. NULL: nobody asks. */
+ * train_cost() would tell too, where the same run tells it (timing_is_foretold()): its log stays in `arena`; else without kernels. Where ranks do not do the
+ * same, of the one that is likely the highest. NULL: nobody asks. */
 MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
                                         struct cost *cost, struct arena *arena, struct measured *ret, struct err *err);
-/* train_walk() of ranks; `peaks` NULL: of all. */
+/* train_walk() of ranks; `peaks` NULL: of all; `cost` as above, of the step's rank. */
 MUST_CHECK enum err_code train_walk_ranks(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
-                                          struct arena *arena, struct measured *ret, struct err *err);
+                                          struct cost *cost, struct arena *arena, struct measured *ret, struct err *err);
 /* What is of one allocator (static, resting, phases, breakdown, largest, slack) is of the one that is asked for, and so is what a
  * GPU that always lags holds. `keeper`: whoever knows how long things take; NULL: nobody. */
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,

@@ -230,11 +230,3 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
     ret->made = TAPE_RESIZED;
     return budget_take(arena->budget, k->deep.t->run.n_events / EVENTS_RESIZED, err);
 }
-
-unsigned char *train_play_kept(const struct arena *arena, unsigned char *mark)
-{
-    unsigned char *at = arena->kept && arena->kept_end > mark ? arena->kept_end : mark;
-
-    /* What took the place of a longer tape may end below the mark. */
-    return at < arena->cur ? at : arena->cur;
-}

@@ -9,7 +9,7 @@
  * Few       what foretells a deep model is two models of few layers, at each batch that a search looks at. Of the second batch on the deeper of them is the one
  *           it was, resized by the shallower (meters/resize.h), where train_runs_aside() made room for both.
  * Budget    a tape counts by the way it comes to be: base/budget.h.
- * Owner     the arena. What train_play() leaves lives until it is called again or the arena is rewound below train_play_kept().
+ * Owner     the arena. What train_play() leaves lives until it is called again or the arena is rewound below arena_kept().
  */
 #ifndef TRAIN_PLAY_H
 #define TRAIN_PLAY_H
@@ -40,10 +40,8 @@ struct taped {
 MUST_CHECK enum err_code train_play(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err);
 
 /* The highest moments of a deep run, from two of few layers, a period apart, where nothing but repeated layers lies between: what peak_walk() would
- * tell of it (meters/deepen.h). False: refused, and `arena` is as it was. */
-bool train_play_two(const struct play_question *q, struct arena *arena, struct peak *ret);
-
-/* How far an arena that had `mark` before may be rewound without losing what was kept since. */
-unsigned char *train_play_kept(const struct arena *arena, unsigned char *mark);
+ * tell of it (meters/deepen.h). False: refused, and `arena` is as it was. `costs`, of a question with a log: what timing_read() wants of the deep run, laid out
+ * in `arena`; NULL where that is refused. */
+bool train_play_two(const struct play_question *q, struct arena *arena, struct peak *ret, const struct trainer **costs);
 
 #endif

@@ -145,9 +145,9 @@ static void host_along(const struct kept_run *a, const struct kept_run *b, uint3
     ret->host_bytes_of_all = b->host_bytes_of_all + times * (b->host_bytes_of_all - a->host_bytes_of_all);
 }
 
-static uint32_t sent(const struct trainer *t)
+static const struct work *costs_of(const struct trainer *t)
 {
-    return t->log->n_messages;
+    return t->costs ? t->costs : t->log;
 }
 
 /* What of it is counted goes with the depth. `events`: of either as LOOK_COSTS has them. */
@@ -167,9 +167,10 @@ static bool may_tell_costs(const struct play_question *q)
 static bool deepen_costs(const struct play_question *q, const struct trainer *shallow, const struct trainer *deeper, uint32_t times, struct arena *arena,
                          struct work *log)
 {
-    bool in_every_layer = q->step->r.method != METHOD_DDP || sent(deeper) != sent(shallow);
+    const struct work *a = costs_of(shallow), *b = costs_of(deeper);
+    bool in_every_layer = q->step->r.method != METHOD_DDP || a->n_messages != b->n_messages;
 
-    return in_every_layer && deepen_log(shallow->log, deeper->log, times, arena, log);
+    return in_every_layer && deepen_log(a, b, times, arena, log);
 }
 
 /* Behind the tape, for who asks what this step costs: NULL: it could not be laid out, and is played then. */
@@ -275,22 +276,52 @@ bool play_costs(const struct play_question *q, struct arena *arena, struct taped
     return false;
 }
 
-bool train_play_two(const struct play_question *q, struct arena *arena, struct peak *ret)
+/* Both depths, as few as tell the moments of all. */
+static bool play_both(const struct play_question *asked, struct arena *arena, struct kept_run run[2], struct bare_tape tape[2])
 {
-    uint32_t period = fold_of(q->arch).period, first = first_depth(q);
-    unsigned char *mark = arena->cur;
-    struct bare_tape shallow, deeper;
-    struct kept_run few, more;
-    bool full = arena->full, done;
+    uint32_t period = fold_of(asked->arch).period, first = first_depth(asked);
+    bool costs = asked->logged && asked->look == LOOK_WALK && !trainer_skips_first(asked->arch, asked->step); /* of the step before the last */
+    struct play_question q = *asked;
     struct err err = {0};
 
-    done =
-        (take_depth(q, first, arena, &few, &shallow) || play_depth(q, first, false, arena, &few, &shallow, &err)) &&
-        play_depth(q, first + period, false, arena, &more, &deeper, &err) &&
-        deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
-    arena_rewind(arena, mark);
+    q.logged = asked->logged && !costs;
+    return (take_depth(&q, first, arena, &run[0], &tape[0]) || play_depth(&q, first, costs, arena, &run[0], &tape[0], &err)) &&
+           play_depth(&q, first + period, costs, arena, &run[1], &tape[1], &err);
+}
+
+bool train_play_two(const struct play_question *q, struct arena *arena, struct peak *ret, const struct trainer **costs)
+{
+    uint32_t times = (q->arch->layers - first_depth(q)) / fold_of(q->arch).period - 1;
+    unsigned char *mark = arena->cur, *begin;
+    bool full = arena->full, done;
+    struct trainer *told = q->logged ? room_for_costs(arena) : NULL;
+    const struct work *log = NULL;
+    struct bare_tape tape[2];
+    struct kept_run run[2];
+
+    begin = arena->cur;
+    done = play_both(q, arena, run, tape) && deepen_walk(&tape[0], &tape[1], times, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
+    if (done)
+        log = costs_along(q, run[0].t, run[1].t, times, arena, told);
+    arena_rewind(arena, log ? take_log(told->log, begin) : mark);
     arena->full = full;
+    if (costs)
+        *costs = log ? told : NULL;
     return done;
+}
+
+/* By a run that was played in full. */
+static struct trainer *costs_told(const struct trainer *t, struct arena *arena)
+{
+    struct trainer *costs = t->costs && t->costs->n_kernels ? arena_new(arena, struct trainer) : NULL;
+
+    if (!costs)
+        return NULL;
+    costs->log = t->costs;
+    costs->whole = t->whole;
+    costs->model.tree.n_modules = t->model.tree.n_modules;
+    costs->run.n_events = t->last_begins;
+    return costs;
 }
 
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err)
@@ -317,7 +348,9 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
     if (arena->kept)
         return play_beside(q, &play_first_kept(arena, &n)->deep, arena, ret, err);
     rc = play_kept(q, arena, ret, err);
-    if (!rc)
+    if (!rc) {
         run_tape_alone(&ret->t->run);
+        ret->costs = costs_told(ret->t, arena);
+    }
     return rc;
 }

@@ -28,15 +28,26 @@ void play_look_at_host(struct kept_run *k)
 /* What becomes of its model; whether it has the log that LOOK_COSTS would have, too. */
 enum how { LASTING, KEPT, PASSING, PASSING_WITH_COSTS };
 
+/* What a run of costs alone does is the same but for the last step; a log of more micro-steps has other ones between. Of a rank beside the first, and of
+ * stages, nobody asks. */
+static bool tells_costs(const struct play_question *q)
+{
+    bool all_steps = q->look == LOOK_REPLAY || (q->look == LOOK_WALK && !trainer_skips_first(q->arch, q->step));
+
+    return all_steps && timing_is_foretold(q->step) && q->step->r.rank == 0;
+}
+
 static enum err_code play_within(const struct play_question *q, enum how how, unsigned wider, struct arena *arena, struct kept_run *ret, bool *ret_outgrew,
                                  struct err *err)
 {
     struct kept_run k = {.t = arena_new(arena, struct trainer)};
-    bool with_costs = how == PASSING_WITH_COSTS;
+    bool with_costs = how == PASSING_WITH_COSTS || (how == KEPT && tells_costs(q));
     enum err_code rc = k.t ? ERR_OK : play_no_room(err);
 
-    if (!rc && (q->logged || with_costs || q->look == LOOK_COSTS))
-        rc = timing_log(q->arch, q->step, with_costs || q->look == LOOK_COSTS || q->look == LOOK_FORETELL, wider, arena, &k.t->log, err);
+    if (!rc && (q->logged || q->look == LOOK_COSTS))
+        rc = timing_log(q->arch, q->step, q->look == LOOK_COSTS || q->look == LOOK_FORETELL, wider, arena, &k.t->log, err);
+    if (!rc && with_costs)
+        rc = timing_log(q->arch, q->step, true, wider, arena, &k.t->costs, err);
     if (rc)
         return rc;
     k.t->live_blocks_only = q->look == LOOK_WALK || q->look == LOOK_FORETELL;
@@ -44,7 +55,6 @@ static enum err_code play_within(const struct play_question *q, enum how how, un
     k.t->wider = (uint8_t)wider;
     k.t->foretells = q->look == LOOK_FORETELL;
     k.t->costs_alone = q->look == LOOK_COSTS;
-    k.t->logs_before_last = with_costs;
     rc = trainer_run(k.t, q->arch, q->step, q->device, arena, err);
     *ret_outgrew = rc && k.t->run.outgrew;
     if (rc)

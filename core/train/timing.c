@@ -67,10 +67,7 @@ static uint32_t micro_steps_of(const struct step *step)
 
 bool timing_is_foretold(const struct step *step)
 {
-    const struct method_program *m = method_rows[step->r.method].program;
-    bool all_alike = !m || !m->ranks;
-
-    return all_alike && step->r.method != METHOD_DDP && step->r.gradient_accumulation_steps == 1;
+    return step->r.method != METHOD_DDP && step->r.method != METHOD_PP && step->r.gradient_accumulation_steps == 1;
 }
 
 void timing_read(const struct trainer *t, const struct arch *arch, const struct step *step, struct cost *ret)

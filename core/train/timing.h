@@ -25,8 +25,8 @@ struct trainer;
 MUST_CHECK enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, unsigned wider, struct arena *arena, struct work **ret,
                                     struct err *err);
 
-/* Whether train_foretell() plays what train_cost() would, so that its log tells both: one step, of which all ranks do the same. DistributedDataParallel's
- * buckets are not those of the first. */
+/* Whether a run for memory plays what train_cost() would, so that its log tells both: an accumulation has other micro-steps, DistributedDataParallel's buckets
+ * are not those of the first step, a pipeline's time is that of all stages. */
 bool timing_is_foretold(const struct step *step);
 
 /* What is told of a run whose log holds its only step. */

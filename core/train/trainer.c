@@ -612,6 +612,20 @@ static struct run_limits widened(struct run_limits l, unsigned wider)
     return l;
 }
 
+/* Foretold: of the step that others have alone. */
+static struct work *log_of(const struct trainer *t, uint32_t i, uint32_t n)
+{
+    if (i + 2 == n && t->costs)
+        return t->costs;
+    return i + 1 == (t->foretells ? 1 : n) ? t->log : NULL;
+}
+
+static void empty_log(struct work *log)
+{
+    if (log)
+        log->n_kernels = log->n_messages = log->n_orders = log->calls = log->hooks = log->n_events = 0;
+}
+
 static enum err_code run_once(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device, bool by_hand,
                               struct arena *arena, struct err *err)
 {
@@ -622,7 +636,7 @@ static enum err_code run_once(struct trainer *t, const struct arch *arch, const 
 
     *t = (struct trainer){.log = t->log,
                           .costs_alone = t->costs_alone,
-                          .logs_before_last = t->logs_before_last,
+                          .costs = t->costs,
                           .live_blocks_only = t->live_blocks_only,
                           .memory = t->memory,
                           .wider = t->wider,
@@ -632,7 +646,7 @@ static enum err_code run_once(struct trainer *t, const struct arch *arch, const 
     n = steps_to_play(t, arch, step);
     t->model.by_hand = by_hand;
     rc = trainer_declare(t, arch, step, arena, err);
-    if (!rc && (t->costs_alone || t->logs_before_last || (t->foretells && t->log)))
+    if (!rc && (t->log || t->costs))
         t->whole = parameters_of(t->model.tree.root);
     if (!rc)
         rc = take_part(t, err);
@@ -668,7 +682,7 @@ static enum err_code run_once(struct trainer *t, const struct arch *arch, const 
         leave(t, &h);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
-        t->run.work = (t->foretells ? i == 0 : i + 1 + t->logs_before_last == n) ? t->log : NULL; /* foretold: of the step that others have alone */
+        t->run.work = log_of(t, i, n);
         loop_of(t)(t, &h);
     }
     if (t->around && !t->run.error.code)
@@ -698,7 +712,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     arena->full = full;
     if (arena->budget)
         arena->budget->events = events;
-    if (t->log)
-        t->log->n_kernels = t->log->n_messages = t->log->n_orders = t->log->calls = t->log->hooks = t->log->n_events = 0;
+    empty_log(t->log);
+    empty_log(t->costs);
     return run_once(t, arch, step, device, true, arena, err);
 }

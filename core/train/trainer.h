@@ -45,7 +45,7 @@ struct trainer {
     bool alike;       /* live blocks alone are those of a step after one that was not run: what it leaves stands already */
     struct work *log; /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
     bool costs_alone; /* set before trainer_run(): nobody asks for memory, beside the log */
-    bool logs_before_last; /* set before trainer_run(): the log is of the step before the last, where one of costs alone ends */
+    struct work *costs; /* set before trainer_run(): the log that one of costs alone would have, of the step before the last; NULL: nobody asks */
     const struct around_question *around; /* set before trainer_run(): what follows the steps, around.h; NULL: nothing */
     uint32_t around_marks[2];             /* events before evaluation; before saving */
     struct parameter_count whole; /* of the model, whatever a rank has of it; where costs alone are asked, or its tree has passed */

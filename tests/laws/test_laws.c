@@ -556,7 +556,7 @@ static bool deep_and_folded(struct draw *d, bool one_step, struct measured *whol
     if (!walk(d, whole) || !resolved(d, &step))
         return false;
     arena_init(&arena, block, ROOM);
-    ck_assert(!train_fold(&d->arch, &step, &d->device, one_step, NULL, &arena, folded, &err));
+    ck_assert(!train_fold(&d->arch, &step, &d->device, one_step, NULL, NULL, &arena, folded, &err));
     return true;
 }
 

@@ -85,9 +85,11 @@ enum err_code train_foretell(const struct arch *arch, const struct step *step, c
 }
 
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
-                         struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
+                         struct rank_peaks *peaks, struct cost *cost, struct arena *arena, struct measured *ret, struct err *err)
 {
     (void)one_step, (void)peaks;
+    if (cost)
+        *cost = (struct cost){0};
     return train_walk(arch, step, device, arena, ret, err);
 }
 
