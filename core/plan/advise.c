@@ -81,6 +81,45 @@ static struct plan_nearest nearest_that_fits(const struct plan_answer *a, const 
     return best;
 }
 
+static const char *unless_own(const char *changed, const struct plan_candidate *from, const struct plan_candidate *first, enum plan_axis_name axis)
+{
+    const char *own = from->choice[axis]->name, *to = changed ? changed : first->choice[axis]->name;
+
+    return to && own && strcmp(to, own) != 0 ? to : changed && !own ? changed : NULL;
+}
+
+static enum tri unless_tri(enum tri changed, enum tri own, enum tri firsts)
+{
+    enum tri to = changed ? changed : firsts;
+
+    return to != own ? to : TRI_UNSET;
+}
+
+/* A change of the first candidate as one of `from`. */
+static struct plan_nearest change_from(const struct plan_candidate *from, const struct plan_candidate *first, const struct plan_nearest *change)
+{
+    struct plan_nearest n = *change;
+    const struct recipe *own = &from->step.r;
+    uint32_t batch = change->micro_batch_size ? change->micro_batch_size : first->step.r.micro_batch_size;
+
+    n.method = unless_own(change->method, from, first, AXIS_METHOD);
+    n.tuning = unless_own(change->tuning, from, first, AXIS_TUNING);
+    n.offload = unless_own(change->offload, from, first, AXIS_OFFLOAD);
+    n.precision = unless_own(change->precision, from, first, AXIS_PRECISION);
+    n.optimizer = unless_own(change->optimizer, from, first, AXIS_OPTIMIZER);
+    n.attention = unless_own(change->attention, from, first, AXIS_ATTENTION);
+    if (!from->modelled) /* it has no step */
+        return n;
+    n.gradient_checkpointing = unless_tri(change->gradient_checkpointing, own->gradient_checkpointing, first->step.r.gradient_checkpointing);
+    if (from->sync_each_batch != first->sync_each_batch && !change->sync_each_batch)
+        n.sync_each_batch = first->sync_each_batch ? TRI_TRUE : TRI_FALSE;
+    n.micro_batch_size = first->modelled && batch != own->micro_batch_size ? batch : 0;
+    if (!change->method && method_has_tensor_parallel(first->step.r.method) && !change->tensor_parallel &&
+        first->step.r.tensor_parallel != own->tensor_parallel)
+        n.tensor_parallel = first->step.r.tensor_parallel;
+    return n;
+}
+
 /* --- what is tried ------------------------------------------------------------------------------------------------------------ */
 
 /* The first candidate's question and recipe, for the caller to change. */
@@ -276,12 +315,14 @@ enum err_code advise(struct planning *p)
 {
     struct plan_answer *a = p->answer;
     const struct plan_candidate *first = a->candidates;
+    const struct plan_nearest *last;
     enum err_code rc = ERR_OK;
 
     if (!a->n || (!first->modelled && !reason_is(&first->reason, ERR_NO_TARGETS)))
         return ERR_OK;
     if (a->any_fits || !a->n_cut)
         rc = advise_within(p, first);
+    last = a->n_advice ? &a->advice[a->n_advice - 1].change : NULL;
     for (uint32_t i = 0; !rc && i < a->n; i++) {
         struct plan_candidate *c = &a->candidates[i];
 
@@ -289,8 +330,8 @@ enum err_code advise(struct planning *p)
             continue;
         if (a->any_fits)
             c->reason.nearest = nearest_that_fits(a, c);
-        else if (a->n_advice)
-            c->reason.nearest = a->advice[a->n_advice - 1].change;
+        else if (last)
+            c->reason.nearest = c == first ? *last : change_from(c, first, last);
     }
     return rc;
 }

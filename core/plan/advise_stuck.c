@@ -228,7 +228,10 @@ static enum err_code try_cluster(struct planning *p, const struct plan_candidate
             change.gpus = other->gpus;
             change.gpus_per_node = other->gpus_per_node;
         }
-        t.recipe.offload = OFFLOAD_NONE;
+        if (t.recipe.offload != OFFLOAD_NONE && !p->q->axes[AXIS_OFFLOAD].asked) {
+            t.recipe.offload = OFFLOAD_NONE;
+            change.offload = "none";
+        }
         change.gpu = other->gpu;
         change.micro_batch_size = first->modelled && n != first->step.r.micro_batch_size ? n : 0;
         rc = trial_run(p, &t, n);

@@ -43,12 +43,29 @@ static bool is_near(uint64_t bytes, uint64_t limit)
     return (apart < 0 ? -apart : apart) < NEAR * (double)limit;
 }
 
+/* Of a model that is loaded whole and cut then the highest moment of loading is one of the embedding's in few layers and one of the layers' in many: no line
+ * goes through it. */
+static enum err_code look_at_loading(const struct probe *probe, uint32_t n, uint64_t clear, const struct measured *foreseen, uint64_t *loading)
+{
+    struct measured m;
+    enum err_code rc;
+
+    if (probe->step->r.method == METHOD_SINGLE || *loading <= foreseen->static_bytes || *loading >= clear)
+        return ERR_OK;
+    rc = probe_walk(probe, n, &m);
+    if (!rc && m.loading_bytes > *loading)
+        *loading = m.loading_bytes;
+    return rc;
+}
+
 /* What is near either limit is walked, and what lies between them is played. */
 static enum err_code look_closer(const struct probe *probe, uint32_t n, uint64_t budget, uint64_t clear, struct measured *m, bool *ret)
 {
     uint64_t loading = m->loading_bytes;
-    enum err_code rc = ERR_OK;
+    enum err_code rc = m->walk_peak_bytes <= budget ? look_at_loading(probe, n, clear, m, &loading) : ERR_OK;
 
+    if (rc)
+        return rc;
     if (m->walk_peak_bytes >= clear && (is_near(m->walk_peak_bytes, clear) || is_near(m->walk_peak_bytes, budget)))
         rc = probe_fold(probe, n, false, m);
     *ret = !rc && m->walk_peak_bytes < clear && loading < clear;

@@ -20,6 +20,7 @@ static const struct {
     {Q("RTX4090", "Qwen/Qwen2.5-32B") "&tuning=lora&gpus=8&methods=ddp", "tuning", "qlora"},
     {Q("2x+RTX+3090", "Qwen/Qwen2.5-14B") "&tuning=lora&methods=ddp&seq_len=8192", "tuning", "qlora"},
     {Q("2x+RTX+3090", "meta-llama/Meta-Llama-3-70B") "&tuning=qlora&seq_len=512&methods=fsdp2&offload=optimizer%2Bparams", "gpu", "L40S"},
+    {Q("2x+RTX+3090", "meta-llama/Meta-Llama-3-70B") "&tuning=qlora&seq_len=512&methods=fsdp2&offload=none", "gpu", "A100-80GB SXM"},
     {Q("L40S", "meta-llama/Meta-Llama-3.1-405B") "&tuning=full&micro_batch_size=8", "gpu", "H200 SXM"},
     {Q("2x+RTX+4090", "Qwen/Qwen3-32B") "&tuning=qlora", "expandable_segments", NULL},
     {Q("L40S", "microsoft/phi-4"), "lora.target_modules", "all-linear"},
@@ -103,6 +104,36 @@ START_TEST(a_way_out)
                       "%s: a loser without a way out", stuck[_i].path);
     json_each (advice, all)
         is_true_advice(stuck[_i].path, reply_at(&reply, "candidates/0"), advice);
+    reply_done(reply);
+}
+END_TEST
+
+/* A loser's own way out is a change of that loser, whatever the first of them is. */
+START_TEST(a_way_out_of_each)
+{
+    static const char path[] = Q("2x+T4", "meta-llama/Meta-Llama-3-8B") "&tuning=full&micro_batch_size=16&top=64",
+                      *const own[] = {"method", "gradient_checkpointing", "offload"};
+    struct reply reply = ask_get(path);
+    int elsewhere = 0;
+
+    json_each (c, reply_at(&reply, "candidates")) {
+        const struct json *change = json_get(json_get(c, "reason"), "nearest");
+        char query[768];
+        struct reply asked;
+        bool fits = false;
+
+        if (!json_get(c, "memory") || !json_get(change, "gpu"))
+            continue;
+        change_query(path, change, query, sizeof query);
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+            if (!json_get(change, i ? own[i] : "methods"))
+                add_parameter(query, sizeof query, i ? own[i] : "methods", json_get(c, own[i]));
+        asked = ask_get(query);
+        ck_assert_msg(json_bool(reply_at(&asked, "fits"), &fits) && fits, "%s: the nearest, and does not fit", query);
+        reply_done(asked);
+        elsewhere++;
+    }
+    ck_assert_int_ge(elsewhere, 4);
     reply_done(reply);
 }
 END_TEST
@@ -242,5 +273,5 @@ START_TEST(assumptions_are_sorted)
 }
 END_TEST
 
-UNIT_TESTS("api/advice", unit_rows(a_way_out, stuck); unit_rows(says_what_it_would_save, lucky); unit_rows(says_what_a_person_wants_to_know, sentences); unit_test(advice_reads_as_a_sentence); unit_test(advice_never_costs_the_answer); unit_test(advice_may_run_out_of_room);
+UNIT_TESTS("api/advice", unit_test(a_way_out_of_each); unit_rows(a_way_out, stuck); unit_rows(says_what_it_would_save, lucky); unit_rows(says_what_a_person_wants_to_know, sentences); unit_test(advice_reads_as_a_sentence); unit_test(advice_never_costs_the_answer); unit_test(advice_may_run_out_of_room);
            unit_test(a_length_beyond_the_positions_warns); unit_test(assumptions_are_sorted);)
