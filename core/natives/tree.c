@@ -52,8 +52,10 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
                   : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
     if (made && !buffer)
         made->dtype = (enum dtype)shape_of(p)->dtype; /* that of the weights, or the one that the class gave it */
-    if (made && !buffer)
-        made->born_frozen = !shape_of(p)->requires_grad;
+    if (made && !buffer) {
+        made->requires_grad = shape_of(p)->requires_grad;
+        made->born_frozen = !made->requires_grad;
+    }
     if (made && !buffer && made->ndim == 3)
         made->transposed = is_transposed(s, module);
     if (made && buffer)

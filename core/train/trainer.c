@@ -191,7 +191,8 @@ static void train_all(void *context, struct module *m, struct param *p)
     p->requires_grad = true;
 }
 
-/* Of a whole model that is tuned: what its class made without a gradient stays so. */
+/* Of a whole model that is tuned: what transformers' class made without a gradient stays so. Of somebody's own file `full` means all, also what the file froze:
+ * so were the tapes of tests/data/modeling traced. */
 static void train_whole(void *context, struct module *m, struct param *p)
 {
     (void)context;
@@ -385,7 +386,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
             save_heads(m);
         rc = rc ? rc : check_scaler(t, err);
     } else {
-        params_visit(m->tree.root, train_whole, NULL);
+        params_visit(m->tree.root, program_is_of_files(m->source) ? train_all : train_whole, NULL);
         rc = freeze_apply(&m->tree, &s->freeze, err);
         if (!rc && m->checkpointing && m->reentrant && !m->embeddings_require_grad && !s->llama_factory && m->embeddings &&
             m->embeddings->weight && !m->embeddings->weight->requires_grad)

@@ -18,7 +18,7 @@ static const struct {
     {TRAIN("\"tuning\":\"MiSS\""), "tuning bone is"},
     {TRAIN("\"optim\":\"galore_adamw\""), "optimizer galore_adamw is"},
     {TRAIN("\"methods\":\"zero2\",\"offload\":\"activations\""), "offload of activations under zero2 is"},
-    {TRAIN("\"loss\":\"cce\""), "hidden states in half precision"},
+    {TRAIN("\"loss\":\"cce\",\"precision\":\"fp32\""), "hidden states in half precision"},
     {TRAIN("\"float8\":\"mxfp8\""), "float8 mxfp8 is"},
     {TRAIN("\"context_parallel\":2"), "context_parallel is"},
     {"{" OPT "," GPU ",\"stack\":{\"framework\":\"litgpt\"}}", "framework litgpt is"},
