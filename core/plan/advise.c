@@ -19,13 +19,6 @@ static struct plan_advice *next_advice(struct planning *p)
 
 /* --- what another candidate shows --------------------------------------------------------------------------------------------- */
 
-static const char *other_name(const struct plan_candidate *from, const struct plan_candidate *to, enum plan_axis_name axis)
-{
-    const char *a = from->choice[axis]->name, *b = to->choice[axis]->name;
-
-    return a && b && strcmp(a, b) != 0 ? b : NULL;
-}
-
 static unsigned count_changes(const struct plan_nearest *n)
 {
     return (n->method != NULL) + 4U * (n->tuning != NULL) + 2U * (n->offload != NULL) +
@@ -38,26 +31,48 @@ static bool is_empty(const struct plan_nearest *n)
     return !count_changes(n) && !n->seq_len_tokens && !n->gpu && !n->gpus;
 }
 
+/* What it is to be, where that is not what it is. */
+static const char *unless_own(const char *changed, const struct plan_candidate *from, const struct plan_candidate *to, enum plan_axis_name axis)
+{
+    const char *own = from->choice[axis]->name, *name = changed ? changed : to->choice[axis]->name;
+
+    return name && own && strcmp(name, own) != 0 ? name : own ? NULL : changed;
+}
+
+static enum tri unless_tri(enum tri changed, enum tri own)
+{
+    return changed != own ? changed : TRI_UNSET;
+}
+
+/* What makes `from` what a change makes of `to`. */
+static struct plan_nearest change_from(const struct plan_candidate *from, const struct plan_candidate *to, const struct plan_nearest *change)
+{
+    const struct recipe *own = &from->step.r, *others = &to->step.r;
+    uint32_t batch = change->micro_batch_size ? change->micro_batch_size : others->micro_batch_size;
+    struct plan_nearest n = *change;
+
+    n.method = unless_own(change->method, from, to, AXIS_METHOD);
+    n.tuning = unless_own(change->tuning, from, to, AXIS_TUNING);
+    n.offload = unless_own(change->offload, from, to, AXIS_OFFLOAD);
+    n.precision = unless_own(change->precision, from, to, AXIS_PRECISION);
+    n.optimizer = unless_own(change->optimizer, from, to, AXIS_OPTIMIZER);
+    n.attention = unless_own(change->attention, from, to, AXIS_ATTENTION);
+    if (change->gradient_checkpointing)
+        n.gradient_checkpointing = unless_tri(change->gradient_checkpointing, own->gradient_checkpointing);
+    else if (from->choice[AXIS_CHECKPOINTING] != to->choice[AXIS_CHECKPOINTING])
+        n.gradient_checkpointing = others->gradient_checkpointing;
+    if (!change->sync_each_batch && from->sync_each_batch != to->sync_each_batch)
+        n.sync_each_batch = to->sync_each_batch ? TRI_TRUE : TRI_FALSE;
+    if (!change->method && !change->tensor_parallel && method_has_tensor_parallel(others->method) && own->tensor_parallel != others->tensor_parallel)
+        n.tensor_parallel = others->tensor_parallel;
+    if (from->modelled)
+        n.micro_batch_size = own->micro_batch_size != batch ? batch : 0;
+    return n;
+}
+
 struct plan_nearest candidate_difference(const struct plan_candidate *from, const struct plan_candidate *to)
 {
-    struct plan_nearest n = {
-        .method = other_name(from, to, AXIS_METHOD),
-        .tuning = other_name(from, to, AXIS_TUNING),
-        .offload = other_name(from, to, AXIS_OFFLOAD),
-        .precision = other_name(from, to, AXIS_PRECISION),
-        .optimizer = other_name(from, to, AXIS_OPTIMIZER),
-        .attention = other_name(from, to, AXIS_ATTENTION),
-    };
-
-    if (from->choice[AXIS_CHECKPOINTING] != to->choice[AXIS_CHECKPOINTING])
-        n.gradient_checkpointing = to->step.r.gradient_checkpointing;
-    if (from->sync_each_batch != to->sync_each_batch)
-        n.sync_each_batch = to->sync_each_batch ? TRI_TRUE : TRI_FALSE;
-    if (method_has_tensor_parallel(to->step.r.method) && from->step.r.tensor_parallel != to->step.r.tensor_parallel)
-        n.tensor_parallel = to->step.r.tensor_parallel;
-    if (from->modelled && from->step.r.micro_batch_size != to->step.r.micro_batch_size)
-        n.micro_batch_size = to->step.r.micro_batch_size;
-    return n;
+    return change_from(from, to, &(struct plan_nearest){0});
 }
 
 /* The candidate that fits and is the most like it. */
@@ -79,45 +94,6 @@ static struct plan_nearest nearest_that_fits(const struct plan_answer *a, const 
         }
     }
     return best;
-}
-
-static const char *unless_own(const char *changed, const struct plan_candidate *from, const struct plan_candidate *first, enum plan_axis_name axis)
-{
-    const char *own = from->choice[axis]->name, *to = changed ? changed : first->choice[axis]->name;
-
-    return to && own && strcmp(to, own) != 0 ? to : changed && !own ? changed : NULL;
-}
-
-static enum tri unless_tri(enum tri changed, enum tri own, enum tri firsts)
-{
-    enum tri to = changed ? changed : firsts;
-
-    return to != own ? to : TRI_UNSET;
-}
-
-/* A change of the first candidate as one of `from`. */
-static struct plan_nearest change_from(const struct plan_candidate *from, const struct plan_candidate *first, const struct plan_nearest *change)
-{
-    struct plan_nearest n = *change;
-    const struct recipe *own = &from->step.r;
-    uint32_t batch = change->micro_batch_size ? change->micro_batch_size : first->step.r.micro_batch_size;
-
-    n.method = unless_own(change->method, from, first, AXIS_METHOD);
-    n.tuning = unless_own(change->tuning, from, first, AXIS_TUNING);
-    n.offload = unless_own(change->offload, from, first, AXIS_OFFLOAD);
-    n.precision = unless_own(change->precision, from, first, AXIS_PRECISION);
-    n.optimizer = unless_own(change->optimizer, from, first, AXIS_OPTIMIZER);
-    n.attention = unless_own(change->attention, from, first, AXIS_ATTENTION);
-    if (!from->modelled) /* it has no step */
-        return n;
-    n.gradient_checkpointing = unless_tri(change->gradient_checkpointing, own->gradient_checkpointing, first->step.r.gradient_checkpointing);
-    if (from->sync_each_batch != first->sync_each_batch && !change->sync_each_batch)
-        n.sync_each_batch = first->sync_each_batch ? TRI_TRUE : TRI_FALSE;
-    n.micro_batch_size = first->modelled && batch != own->micro_batch_size ? batch : 0;
-    if (!change->method && method_has_tensor_parallel(first->step.r.method) && !change->tensor_parallel &&
-        first->step.r.tensor_parallel != own->tensor_parallel)
-        n.tensor_parallel = first->step.r.tensor_parallel;
-    return n;
 }
 
 /* --- what is tried ------------------------------------------------------------------------------------------------------------ */
@@ -331,7 +307,7 @@ enum err_code advise(struct planning *p)
         if (a->any_fits)
             c->reason.nearest = nearest_that_fits(a, c);
         else if (last)
-            c->reason.nearest = c == first ? *last : change_from(c, first, last);
+            c->reason.nearest = change_from(c, first, last);
     }
     return rc;
 }
