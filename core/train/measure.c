@@ -65,11 +65,10 @@ static enum err_code start_clock(const struct trainer *t, const struct timekeepe
 }
 
 /* `clocked`: its replays ask the keeper; without, whoever looks at the run again may. */
-static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
-                              const struct timekeeper *keeper, bool clocked, struct arena *arena, struct taped *ret, struct peak *walk,
-                              struct err *err)
+static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, const struct timekeeper *keeper,
+                              bool clocked, struct arena *arena, struct taped *ret, struct peak *walk, struct err *err)
 {
-    struct play_question q = {arch, step, device, look, keeper && crosses_streams(step), false};
+    struct play_question q = {arch, step, device, LOOK_REPLAY, keeper && crosses_streams(step), false};
     enum err_code rc = train_play(&q, arena, ret, err);
 
     if (rc)
@@ -79,17 +78,6 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
-/* A log to where its run began, or behind what of it was kept. */
-static void take_log(struct arena *arena, unsigned char *begin, struct cost *c)
-{
-    size_t messages = c->n_messages * sizeof *c->messages, kernels = c->n_kernels * sizeof *c->kernels;
-
-    begin += -(uintptr_t)begin & (_Alignof(struct kernel) - 1);
-    c->messages = arena_move(begin, c->messages, messages);
-    c->kernels = arena_move(begin + messages, c->kernels, kernels);
-    arena_rewind(arena, begin + messages + kernels);
-}
-
 /* `cost`: of this rank; NULL: nobody asks. */
 static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct cost *cost,
                                struct arena *arena, struct measured *ret, struct err *err)
@@ -106,13 +94,16 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
         describe_run(&run, &walk, &m);
         *ret = m;
     }
-    if (!rc && cost)
-        timing_read(run.t, arch, step, cost);
     mark = arena_kept(arena, mark);
-    if (!rc && cost)
-        take_log(arena, mark, cost);
-    else
-        arena_rewind(arena, mark);
+    if (!rc && cost) { /* its log to where its run began, or behind what of it was kept */
+        struct work log = *run.t->log;
+
+        timing_read(run.t, arch, step, cost);
+        mark = play_move_log(&log, mark);
+        cost->messages = log.messages;
+        cost->kernels = log.kernels;
+    }
+    arena_rewind(arena, mark);
     return rc;
 }
 
@@ -310,7 +301,7 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     struct taped run;
     struct peak walk = {0};
     struct play play = {0};
-    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, true, arena, &run, &walk, err);
+    enum err_code rc = run_step(arch, step, device, keeper, true, arena, &run, &walk, err);
 
     return rc ? rc : measure_run(&run, &walk, &play, expandable_segments, false, arena, m, err);
 }
@@ -405,7 +396,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
 
     if (play && is_known(play, q, ret))
         return ERR_OK;
-    rc = run_step(arch, step, device, LOOK_REPLAY, q->keeper, q->measuring != MEASURE_NOTHING, arena, &run, &walk, err);
+    rc = run_step(arch, step, device, q->keeper, q->measuring != MEASURE_NOTHING, arena, &run, &walk, err);
     run.tape.capacity_bytes = q->capacity_bytes;
     run.tape.limits_loading = train_loads_as_played(step);
     if (!rc)

@@ -141,18 +141,27 @@ static enum err_code play_and_keep(const struct play_question *q, struct arena *
     return keep_one(q, arena, ret, err);
 }
 
-struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena)
+struct trainer *play_costs_of(const struct trainer *of, struct work *log, uint32_t events, struct arena *arena)
 {
     struct trainer *t = arena_new(arena, struct trainer);
-    struct work *log = t ? arena_new(arena, struct work) : NULL;
 
-    if (!log)
+    if (!t)
         return NULL;
-    *log = *of->log;
     t->whole = of->whole;
     t->model.tree.n_modules = of->model.tree.n_modules;
-    t->run.n_events = of->run.n_events;
+    t->run.n_events = events;
     t->log = log;
+    return t;
+}
+
+struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena)
+{
+    struct work *log = arena_new(arena, struct work);
+    struct trainer *t = log ? play_costs_of(of, log, of->run.n_events, arena) : NULL;
+
+    if (!t)
+        return NULL;
+    *log = *of->log;
     log->messages = arena_array_raw(arena, struct message, log->n_messages);
     log->kernels = arena_array_raw(arena, struct kernel, log->n_kernels);
     if (!log->messages || !log->kernels)

@@ -39,6 +39,9 @@ struct taped {
 
 MUST_CHECK enum err_code train_play(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err);
 
+/* To `begin`, which lies before it in the arena; returns where it ends. */
+unsigned char *play_move_log(struct work *log, unsigned char *begin);
+
 /* The highest moments of a deep run, from two of few layers, a period apart, where nothing but repeated layers lies between: what peak_walk() would
  * tell of it (meters/deepen.h). False: refused, and `arena` is as it was. `costs`, of a question with a log: what timing_read() wants of the deep run, laid out
  * in `arena`; NULL where that is refused. */

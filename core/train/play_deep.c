@@ -111,8 +111,7 @@ static bool buckets_repeat(const struct play_question *q, const struct bare_tape
     return q->step->r.method != METHOD_DDP || buckets_of(deeper) > buckets_of(shallow);
 }
 
-/* Where the run would have begun; returns where it ends. */
-static unsigned char *take_log(struct work *log, unsigned char *begin)
+unsigned char *play_move_log(struct work *log, unsigned char *begin)
 {
     size_t messages = log->n_messages * sizeof *log->messages, kernels = log->n_kernels * sizeof *log->kernels;
 
@@ -135,7 +134,7 @@ static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, 
     r->n_events = t->n_events;
     r->n_marks = t->n_marks;
     begin += births + events;
-    arena_rewind(arena, log ? take_log(log, begin) : begin);
+    arena_rewind(arena, log ? play_move_log(log, begin) : begin);
 }
 
 /* What the host holds grows with each period by the same. */
@@ -156,12 +155,6 @@ static void count_on(struct trainer *t, const struct trainer *a, const struct tr
     t->whole = parameters_along(&a->whole, &b->whole, times);
     t->model.tree.n_modules = b->model.tree.n_modules + times * (b->model.tree.n_modules - a->model.tree.n_modules);
     t->run.n_events = events[1] + times * (events[1] - events[0]);
-}
-
-/* What a run of costs alone does is the same but for the last step; a log of more micro-steps has other ones between. */
-static bool may_tell_costs(const struct play_question *q)
-{
-    return q->look == LOOK_REPLAY && q->step->r.gradient_accumulation_steps == 1;
 }
 
 static bool deepen_costs(const struct play_question *q, const struct trainer *shallow, const struct trainer *deeper, uint32_t times, struct arena *arena,
@@ -213,7 +206,7 @@ static bool may_be_laid_out(const struct bare_tape *shallow, const struct bare_t
 static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
 {
     uint32_t period = fold_of(q->arch).period, first = first_depth(q), times = (q->arch->layers - first) / period - 1;
-    struct trainer *t = arena_new(arena, struct trainer), *costs = may_tell_costs(q) ? room_for_costs(arena) : NULL;
+    struct trainer *t = arena_new(arena, struct trainer), *costs = play_tells_costs(q) ? room_for_costs(arena) : NULL;
     struct bare_tape shallow, deeper, deep;
     struct kept_run few, more;
     struct work *log;
@@ -253,7 +246,7 @@ static bool lay_out_log(const struct play_question *q, struct arena *arena, stru
     events[0] = shallow->run.n_events;
     events[1] = deeper->run.n_events;
     count_on(t, shallow, deeper, times, events);
-    arena_rewind(arena, take_log(log, begin));
+    arena_rewind(arena, play_move_log(log, begin));
     return true;
 }
 
@@ -303,25 +296,11 @@ bool train_play_two(const struct play_question *q, struct arena *arena, struct p
     done = play_both(q, arena, run, tape) && deepen_walk(&tape[0], &tape[1], times, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
     if (done)
         log = costs_along(q, run[0].t, run[1].t, times, arena, told);
-    arena_rewind(arena, log ? take_log(told->log, begin) : mark);
+    arena_rewind(arena, log ? play_move_log(told->log, begin) : mark);
     arena->full = full;
     if (costs)
         *costs = log ? told : NULL;
     return done;
-}
-
-/* By a run that was played in full. */
-static struct trainer *costs_told(const struct trainer *t, struct arena *arena)
-{
-    struct trainer *costs = t->costs && t->costs->n_kernels ? arena_new(arena, struct trainer) : NULL;
-
-    if (!costs)
-        return NULL;
-    costs->log = t->costs;
-    costs->whole = t->whole;
-    costs->model.tree.n_modules = t->model.tree.n_modules;
-    costs->run.n_events = t->last_begins;
-    return costs;
 }
 
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err)
@@ -350,7 +329,8 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
     rc = play_kept(q, arena, ret, err);
     if (!rc) {
         run_tape_alone(&ret->t->run);
-        ret->costs = costs_told(ret->t, arena);
+        if (ret->t->costs && ret->t->costs->n_kernels)
+            ret->costs = play_costs_of(ret->t, ret->t->costs, ret->t->last_begins, arena);
     }
     return rc;
 }

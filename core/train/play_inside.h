@@ -32,10 +32,16 @@ struct kept {
 /* play.c: all that has to be the same but batch and length */
 void play_without_size(const struct step *step, struct step *ret);
 
+/* `log`, as a run of costs alone would leave it: what is counted as `of` has it, and so many events. NULL: there is no room */
+struct trainer *play_costs_of(const struct trainer *of, struct work *log, uint32_t events, struct arena *arena);
+
 /* In memory of the caller's, who gives back what stands behind it; NULL: there is no room */
 struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena);
 
 /* play_once.c */
+/* Whether a run that is played for memory has the step in which one of costs alone ends, before its last; a log of more micro-steps has other ones between.
+ * Of a rank beside the first, and of stages, nobody asks. */
+bool play_tells_costs(const struct play_question *q);
 enum err_code play_no_room(struct err *err);
 void play_look_at_host(struct kept_run *k); /* what of it lies on the host */
 enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err);

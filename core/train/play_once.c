@@ -28,20 +28,19 @@ void play_look_at_host(struct kept_run *k)
 /* What becomes of its model; whether it has the log that LOOK_COSTS would have, too. */
 enum how { LASTING, KEPT, PASSING, PASSING_WITH_COSTS };
 
-/* What a run of costs alone does is the same but for the last step; a log of more micro-steps has other ones between. Of a rank beside the first, and of
- * stages, nobody asks. */
-static bool tells_costs(const struct play_question *q)
+bool play_tells_costs(const struct play_question *q)
 {
-    bool all_steps = q->look == LOOK_REPLAY || (q->look == LOOK_WALK && !trainer_skips_first(q->arch, q->step));
+    const struct recipe *r = &q->step->r;
+    bool all_steps = q->look == LOOK_REPLAY || (q->look == LOOK_WALK && r->method != METHOD_DDP && !trainer_skips_first(q->arch, q->step));
 
-    return all_steps && timing_is_foretold(q->step) && q->step->r.rank == 0;
+    return all_steps && r->gradient_accumulation_steps == 1 && r->method != METHOD_PP && r->rank == 0;
 }
 
 static enum err_code play_within(const struct play_question *q, enum how how, unsigned wider, struct arena *arena, struct kept_run *ret, bool *ret_outgrew,
                                  struct err *err)
 {
     struct kept_run k = {.t = arena_new(arena, struct trainer)};
-    bool with_costs = how == PASSING_WITH_COSTS || (how == KEPT && tells_costs(q));
+    bool with_costs = how == PASSING_WITH_COSTS || (how == KEPT && play_tells_costs(q));
     enum err_code rc = k.t ? ERR_OK : play_no_room(err);
 
     if (!rc && (q->logged || q->look == LOOK_COSTS))
