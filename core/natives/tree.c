@@ -50,14 +50,12 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
     }
     made = buffer ? buffer_add(t, m, name, (enum dtype)shape_of(p)->dtype, shape_of(p)->ndim, shape_of(p)->size)
                   : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
-    if (made && !buffer)
-        made->dtype = (enum dtype)shape_of(p)->dtype; /* that of the weights, or the one that the class gave it */
     if (made && !buffer) {
+        made->dtype = (enum dtype)shape_of(p)->dtype; /* that of the weights, or the one that the class gave it */
         made->requires_grad = shape_of(p)->requires_grad;
         made->born_frozen = !made->requires_grad;
+        made->transposed = made->ndim == 3 && is_transposed(s, module);
     }
-    if (made && !buffer && made->ndim == 3)
-        made->transposed = is_transposed(s, module);
     if (made && buffer)
         made->named_twice = p->base.h.refs > NAMED_ONCE;
     if (made && p->param)

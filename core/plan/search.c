@@ -103,13 +103,18 @@ static uint32_t surely_lower(const struct plan_ranks *r, enum plan_depth of, uin
     return skip;
 }
 
+/* Or may be. */
+static bool is_asked_time(const struct probe *p)
+{
+    return p->paces && p->q->system;
+}
+
 enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struct measured *ret)
 {
     struct step s = probe_step(p, n);
     struct rank_peaks peaks = {.skip = surely_lower(p->ranks, PLAN_WHOLE, n)};
-
     unsigned char *mark = p->scratch->cur;
-    bool tells = p->paces && p->q->system; /* its time may be asked */
+    bool tells = is_asked_time(p);
     struct cost cost;
     enum err_code rc = train_fold(p->q->arch, &s, &p->q->device, one_step, &peaks, tells ? &cost : NULL, p->scratch, ret, p->err);
 
@@ -273,7 +278,7 @@ static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_pea
     struct memo_key key = memo_key(p->q->arch, &s, &p->q->device, &peaks->skip, sizeof peaks->skip);
     const struct memo_row *known = memo_find(p->memo, &key);
     unsigned char *mark = p->scratch->cur;
-    bool tells = p->paces && p->q->system; /* its time may be asked */
+    bool tells = is_asked_time(p);
     struct memo_key key_of_cost;
     struct memo_row *row;
     struct cost cost;

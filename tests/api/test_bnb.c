@@ -345,7 +345,6 @@ static double parameters_of(const char *body)
     return v;
 }
 
-/* 2 layers x 16 experts x 3 matrices of 512 x 512: from two bytes an element to a half and four bytes in 64 elements */
 /* A byte in the place of two, and a number of fp32 a row of 512; what axolotl casts beside them are the routers, and beside whole experts these too. */
 START_TEST(experts_in_8_bits_hold_less)
 {
@@ -367,6 +366,7 @@ START_TEST(experts_in_8_bits_hold_less)
 }
 END_TEST
 
+/* 2 layers x 16 experts x 3 matrices of 512 x 512: from two bytes an element to a half and four bytes in 64 elements */
 START_TEST(packed_experts_hold_less)
 {
     double elements = 2 * 16 * 3 * 512.0 * 512.0;

@@ -35,6 +35,9 @@ if not quirks.latents_expand_last:
 
 if quirks.experts_in_turn:
 
+    DeepseekV3Config.base_model_tp_plan = DeepseekV3Config.base_model_tp_plan | {  # "layers.*.mlp": "gather", which loading finds in every name beneath
+        "layers.*.mlp.gate": "gather", **{f"layers.*.mlp.experts.*.{name}_proj": "gather" for name in ("gate", "up", "down")}}
+
     @of(DeepseekV3MoE)
     def __init__(self, config):
         nn.Module.__init__(self)
@@ -68,7 +71,3 @@ if quirks.experts_in_turn:
         hidden_states = self.moe(hidden_states, indices, weights).view(*shape)
         hidden_states = hidden_states + self.shared_experts(residuals)
         return hidden_states
-
-if quirks.experts_in_turn:  # "layers.*.mlp": "gather", which loading finds in every name beneath
-    DeepseekV3Config.base_model_tp_plan = DeepseekV3Config.base_model_tp_plan | {
-        "layers.*.mlp.gate": "gather", **{f"layers.*.mlp.experts.*.{name}_proj": "gather" for name in ("gate", "up", "down")}}
