@@ -5,7 +5,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.modeling_decoder import attend
 from transformers.modeling_moe import MoeCausalLM
-from transformers.modeling_moe_sorted import ParallelExperts, TopKGating
+from transformers.modeling_moe_sorted import ParallelExperts, TopKGating, back_in_place
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from transformers.releases import refuse
@@ -55,13 +55,7 @@ class JetMoeMoE(nn.Module):
         hidden_states = self.input_linear(expert_inputs, expert_size)
         chunks = hidden_states.chunk(2, dim=-1)
         hidden_states = self.activation(chunks[0]) * chunks[1]
-        expert_outputs = self.output_linear(hidden_states, expert_size)
-        expert_outputs = expert_outputs * batch_gates[:, None]
-        zeros = torch.zeros((bsz * length, self.width), dtype=expert_outputs.dtype, device=expert_outputs.device)
-        layer_output = zeros.index_add(0, batch_index, expert_outputs)
-        layer_output = layer_output.view(bsz, length, self.width)
-        layer_output = layer_output + self.bias
-        return layer_output
+        return back_in_place(self.output_linear(hidden_states, expert_size), batch_index, batch_gates, bsz, length, self.bias)
 
 
 class JetMoeMoA(JetMoeMoE):
@@ -87,13 +81,7 @@ class JetMoeMoA(JetMoeMoE):
         layer_input = layer_input.reshape(-1, width)
         order, batch_index, batch_gates, expert_size = topo_info
         expert_inputs = layer_input[order]
-        expert_outputs = self.output_linear(expert_inputs, expert_size)
-        expert_outputs = expert_outputs * batch_gates[:, None]
-        zeros = torch.zeros((bsz * length, self.width), dtype=expert_outputs.dtype, device=expert_outputs.device)
-        layer_output = zeros.index_add(0, batch_index, expert_outputs)
-        layer_output = layer_output.view(bsz, length, self.width)
-        layer_output = layer_output + self.bias
-        return layer_output
+        return back_in_place(self.output_linear(expert_inputs, expert_size), batch_index, batch_gates, bsz, length, self.bias)
 
 
 class JetMoeAttention(nn.Module):

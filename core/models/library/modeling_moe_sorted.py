@@ -25,6 +25,17 @@ class ParallelExperts(nn.Module):
         return results
 
 
+def back_in_place(expert_outputs, batch_index, batch_gates, batch, length, bias=None):
+    """What experts gave of each token, gated and summed where the token stood."""
+    expert_outputs = expert_outputs * batch_gates[:, None]
+    zeros = torch.zeros((batch * length, expert_outputs.size(-1)), dtype=expert_outputs.dtype, device=expert_outputs.device)
+    layer_output = zeros.index_add(0, batch_index, expert_outputs)
+    layer_output = layer_output.view(batch, length, -1)
+    if bias is not None:
+        layer_output = layer_output + bias
+    return layer_output
+
+
 class TopKGating(nn.Module):
     recorded, record = None, TopKRouter.record
 

@@ -1,7 +1,7 @@
 """granitemoe before 5.13: rows are sorted by expert, and each expert multiplies its own; before 5 forward upcasts what its loss is of."""
 from transformers.activations import ACT2FN
 from transformers.modeling_decoder import Decoder
-from transformers.modeling_moe_sorted import ParallelExperts, TopKGating
+from transformers.modeling_moe_sorted import ParallelExperts, TopKGating, back_in_place
 from transformers.models.llama.modeling_llama import projected_first
 from transformers.releases import of, quirks
 
@@ -27,11 +27,7 @@ if not quirks.granite_experts_grouped:
         hidden_states = self.input_linear(expert_inputs, expert_size)
         chunks = hidden_states.chunk(2, dim=-1)
         hidden_states = self.activation(chunks[0]) * chunks[1]
-        expert_outputs = self.output_linear(hidden_states, expert_size)
-        expert_outputs = expert_outputs * batch_gates[:, None]
-        zeros = torch.zeros((batch * length, width), dtype=expert_outputs.dtype, device=expert_outputs.device)
-        layer_output = zeros.index_add(0, batch_index, expert_outputs)
-        layer_output = layer_output.view(batch, length, width)
+        layer_output = back_in_place(self.output_linear(hidden_states, expert_size), batch_index, batch_gates, batch, length)
         return (layer_output, router_logits) if quirks.granite_moe_on_its_own else layer_output
 
 
