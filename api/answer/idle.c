@@ -42,6 +42,14 @@ static bool is_packed(const struct estimate *e, const struct plan_candidate *c)
     return c->step.r.quantization != KBIT_NONE;
 }
 
+/* axolotl casts what nothing packs too, but under FSDP and the engine. */
+static bool is_prepared(const struct estimate *e, const struct plan_candidate *c)
+{
+    enum method m = c->step.r.method;
+
+    return is_packed(e, c) || (c->step.r.prepare_kbit == KBIT_PREPARE_AXOLOTL && (m <= METHOD_DDP || m == METHOD_TP));
+}
+
 static bool is_ddp(const struct estimate *e, const struct plan_candidate *c)
 {
     (void)e;
@@ -323,7 +331,7 @@ static const struct idle rows[] = {
     {"training.lora.dtype", keeps_adapters_dtype, "no candidate has adapters, or accelerate and DeepSpeed's engine hold them in a dtype of their own"},
     {"training.lora.alpha", adapts_tensors, "a factor, which takes memory beside target_parameters alone"},
     {"training.lora.alpha_pattern", adapts_tensors, "factors, which take memory beside target_parameters alone"},
-    {"training.prepare_kbit", is_packed, "no candidate's weights are quantised"},
+    {"training.prepare_kbit", is_prepared, "no candidate's weights are quantised"},
     {"training.tf32", has_fp32_products, "products are in half"},
     {"training.cudnn_attention", looks_at_cudnn, "sdpa in halves takes cuDNN's attention first on GPUs of compute capability 9.0 and 10.x alone, from torch 2.11 on"},
     {"training.optimizer", is_any_but_colossal, "Gemini has HybridAdam"},

@@ -95,7 +95,8 @@ enum err_code axolotl_settle(struct theirs *t)
     const char *adapter = json_str(json_get(t->arguments, "adapter"));
     bool first_fsdp = is_said(t, "fsdp_config") && t->fsdp_version != 2, said = is_said(t, "lora_embedding_kernel");
     bool packs = is_on(t, "load_in_8bit") || is_on(t, "load_in_4bit");
-    enum err_code rc = adapter && packs ? theirs_say_word(t, "training.prepare_kbit", "axolotl") : ERR_OK;
+    bool casts = packs ? adapter != NULL : !theirs_is_filled(t, "training.quantization");
+    enum err_code rc = casts ? theirs_say_word(t, "training.prepare_kbit", "axolotl") : ERR_OK;
 
     if (rc)
         return rc;

@@ -65,7 +65,8 @@ const struct word prepare_kbit_words[] = {
     {"peft", KBIT_PREPARE_PEFT, NULL, "prepare_model_for_kbit_training: what is not quantised becomes fp32."},
     {"trl", KBIT_PREPARE_TRL, NULL, "As peft, after which embedding and head are cast back to half."},
     {"axolotl", KBIT_PREPARE_AXOLOTL, NULL,
-     "As peft, after which norms, embedding and head are cast back to half; over quantised experts routers called gate alone become fp32."},
+     "As peft, after which norms, embedding and head are cast back to half; over quantised experts routers called gate alone become fp32. Without bits: these, "
+     "and where full tuning runs without flash or flex attention and cut cross-entropy also norms, embedding and head (single, ddp, tp)."},
     {0},
 };
 

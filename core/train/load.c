@@ -145,7 +145,7 @@ static void place(struct wrapping *w)
         materialise(w->r, w->tree);
     if (bnb && prepares(s) && s->prepare_kbit == KBIT_PREPARE_AXOLOTL)
         kbit_prepare_as_axolotl(w->r, w->tree, t->model.arch->model_type, s->quantize_experts);
-    else if ((bnb || s->quantization == KBIT_AWQ4) && prepares(s))
+    else if (prepares(s) && (bnb || (s->quantization == KBIT_AWQ4 && s->prepare_kbit != KBIT_PREPARE_AXOLOTL)))
         kbit_prepare_weights(w->r, w->tree);
     if (widens_trained(s))
         widen_trained(w->r, w->tree);

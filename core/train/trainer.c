@@ -8,6 +8,7 @@
 #include "train/around.h"
 #include "train/loop.h"
 #include "train/quantise.h"
+#include "tuning/kbit_load.h"
 #include "tuning/freeze.h"
 #include "tuning/lora.h"
 
@@ -329,6 +330,17 @@ static bool wants_inputs(const struct recipe *s, const struct quirks *q)
     return q->checkpoints_want_inputs || s->quantization == KBIT_NONE || !s->prepare_kbit || s->checkpoint_reentrant == TRI_TRUE;
 }
 
+/* FSDP's models are left alone, and DeepSpeed's engine casts all to its own dtype. Source: axolotl 0.19.0 loaders/model.py _configure_embedding_dtypes,
+ * utils/schemas/enums.py ATTN_IMPLS_WITHOUT_DTYPE_CAST. */
+static void cast_as_axolotl(struct trainer *t)
+{
+    const struct recipe *s = &t->step->r;
+    bool keeps = s->tuning == TUNING_FULL && s->loss != LOSS_CUT_CROSS_ENTROPY && (s->attention == ATTENTION_SDPA || s->attention == ATTENTION_EAGER);
+
+    if (s->prepare_kbit == KBIT_PREPARE_AXOLOTL && !s->quantization && !t->as_saved && (s->method <= METHOD_DDP || s->method == METHOD_TP))
+        kbit_cast_as_axolotl(&t->model.tree, t->model.arch->model_type, keeps);
+}
+
 enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
 {
     const struct recipe *s = &step->r;
@@ -378,6 +390,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         if (rc)
             return rc;
     }
+    cast_as_axolotl(t);
     if (s->tuning != TUNING_FULL) {
         rc = declare_adapters(t, err);
         if (!rc && s->lora.n_saved && s->upcasts_saved)
@@ -396,7 +409,11 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         if (!rc && freeze_asked(&s->freeze) && s->upcast && method_is_fsdp2(s->method))
             params_visit(m->tree.root, keep_half, &m->reference_dtype);
     }
-    return rc || !m->task || !m->task->module || t->as_saved ? rc : m->family->refer(m, err);
+    if (rc || !m->task || !m->task->module || t->as_saved)
+        return rc;
+    rc = m->family->refer(m, err);
+    cast_as_axolotl(t); /* a reference that is loaded beside it too */
+    return rc;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- a run */

@@ -309,7 +309,38 @@ static void cast_module(struct run *r, struct module *m, enum dtype dtype)
     }
 }
 
+/* _convert_embedding_modules_dtype(): which modules it casts, routers only on the way up */
+static bool axolotl_casts(const struct module *m, const char *path, const char *model_type, bool gates)
+{
+    return strstr(path, "norm") || (gates && ends_in_gate(path)) || (m->weight && is_embedding(path, model_type));
+}
+
 static void cast_named(struct run *r, struct tree *t, const char *model_type, enum dtype dtype, bool gates)
+{
+    char buf[256];
+
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        struct module *m = t->modules[i];
+
+        if (axolotl_casts(m, module_path(t, m->number, buf, sizeof buf), model_type, gates))
+            cast_module(r, m, dtype);
+    }
+}
+
+/* module.to(): what is below a module comes along, and its buffers. */
+static void declare_wide(struct module *m)
+{
+    for (struct module *c = m->first; c; c = c->next)
+        declare_wide(c);
+    for (struct param *p = m->params; p; p = p->next) {
+        struct param *own = p->tied ? p->tied : p;
+
+        if (!own->late && (own->dtype == DTYPE_BF16 || own->dtype == DTYPE_FP16))
+            own->dtype = p->dtype = DTYPE_FP32;
+    }
+}
+
+void kbit_cast_as_axolotl(struct tree *t, const char *model_type, bool keeps_wide)
 {
     char buf[256];
 
@@ -317,8 +348,8 @@ static void cast_named(struct run *r, struct tree *t, const char *model_type, en
         struct module *m = t->modules[i];
         const char *path = module_path(t, m->number, buf, sizeof buf);
 
-        if (strstr(path, "norm") || (gates && ends_in_gate(path)) || (m->weight && is_embedding(path, model_type)))
-            cast_module(r, m, dtype);
+        if (keeps_wide ? axolotl_casts(m, path, model_type, true) : ends_in_gate(path) && !axolotl_casts(m, path, model_type, false))
+            declare_wide(m);
     }
 }
 

@@ -28,6 +28,9 @@ void kbit_cast_back(struct run *r, struct tree *t);       /* after adapters: emb
  * gate stay in fp32, and so does all else that is not packed; where experts' tensors are packed (`packs_experts`) all else keeps its dtype. Source: axolotl
  * 0.19.0 loaders/model.py _configure_embedding_dtypes, _convert_embedding_modules_dtype, _prepare_model_for_quantization. */
 void kbit_prepare_as_axolotl(struct run *r, struct tree *t, const char *model_type, bool packs_experts);
+/* The same of a model that nothing packs, before it comes to the device: gates in fp32, and where nothing wants norms, embedding and head in half again
+ * (`keeps_wide`: neither adapters, nor flash or flex attention, nor cut cross-entropy) these as well. */
+void kbit_cast_as_axolotl(struct tree *t, const char *model_type, bool keeps_wide);
 
 val kbit_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
 void kbit_place(struct run *r, enum op op, struct param *p);                              /* the same of p, as its value */

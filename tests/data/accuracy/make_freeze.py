@@ -4,7 +4,8 @@
     make_freeze.py ORACLE CONFIGS PYTHON [--only TEXT]
 
 ORACLE holds trace.py and dist_trace.py; PYTHON is that of its environment (torch 2.15, transformers 5.23, deepspeed 0.19.8). Rows of LLaMA-Factory are made on
-transformers 5.6 and peft 0.18 (FREEZE_OLDER, a folder of PYTHONPATH), since its checkpoint function does not run on 5.23.
+transformers 5.6 and peft 0.18 (FREEZE_OLDER, a folder of PYTHONPATH), since its checkpoint function does not run on 5.23; those of axolotl want AXOLOTL, the src folder of 0.19.0,
+whose own functions cast what they cast (make_casts.py).
 """
 import json
 import os
@@ -212,7 +213,10 @@ def trace(oracle):
             out = dist_trace.trace_rank(f.name, o, int(os.environ.get("FREEZE_RANK", "0")))
         else:
             from one_gpu import report, step
-            build = step.build
+            build, meta = step.build, step.model_on_meta
+            if asked.get("unfrozen"):
+                import make_casts
+                step.model_on_meta = lambda *a: (make_casts.cast(os.environ["AXOLOTL"], meta(*a)[0], asked), a[2])
 
             def built(*a):  # before train() empties the cache
                 model = build(*a)

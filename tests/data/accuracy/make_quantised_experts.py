@@ -60,8 +60,8 @@ def request_of(case, configs):
             "stack": STACK, "config": own}
 
 
-def configure(axolotl, model, packs, in_8bit):
-    """ModelLoader._configure_embedding_dtypes of one GPU, where nothing is sharded"""
+def configure(axolotl, model, packs, in_8bit, **said):
+    """ModelLoader._configure_embedding_dtypes where nothing is sharded; in_8bit: None of what nothing packs"""
     import torch
     from peft import prepare_model_for_kbit_training
     scope = {"torch": torch, "os": os, "LOG": types.SimpleNamespace(info=print), "is_deepspeed_zero3_enabled": lambda: False, "get_fp32_norm_patterns": lambda cfg: [],
@@ -73,8 +73,9 @@ def configure(axolotl, model, packs, in_8bit):
         for n in found:
             n.decorator_list = []
         exec(compile(ast.fix_missing_locations(ast.Module([ast.parse("from __future__ import annotations").body[0]] + found, [])), name, "exec"), scope)
-    cfg = types.SimpleNamespace(model_config_type=model.config.model_type, load_in_8bit=in_8bit, load_in_4bit=not in_8bit, embeddings_skip_upcast=False, adapter="qlora",
-                                gradient_checkpointing=False, cut_cross_entropy=False, torch_dtype=torch.bfloat16, attn_needs_dtype_cast=False, peft=None, lora_on_cpu=False)
+    cfg = types.SimpleNamespace(**{**dict(model_config_type=model.config.model_type, load_in_8bit=in_8bit, load_in_4bit=in_8bit is False, embeddings_skip_upcast=False, adapter="qlora",
+                                          gradient_checkpointing=False, cut_cross_entropy=False, torch_dtype=torch.bfloat16, attn_needs_dtype_cast=False, peft=None,
+                                          lora_on_cpu=False), **said})
     if packs:
         model._moe_experts_quantized = True
     loader = types.SimpleNamespace(cfg=cfg, model=model, model_config=model.config, is_fsdp_enabled=False, is_qlora_and_fsdp_enabled=False)
