@@ -42,12 +42,9 @@ static bool is_packed(const struct estimate *e, const struct plan_candidate *c)
     return c->step.r.quantization != KBIT_NONE;
 }
 
-/* axolotl casts what nothing packs too, but under FSDP and the engine. */
 static bool is_prepared(const struct estimate *e, const struct plan_candidate *c)
 {
-    enum method m = c->step.r.method;
-
-    return is_packed(e, c) || (c->step.r.prepare_kbit == KBIT_PREPARE_AXOLOTL && (m <= METHOD_DDP || m == METHOD_TP));
+    return is_packed(e, c) || recipe_casts_as_axolotl(&c->step.r);
 }
 
 static bool is_ddp(const struct estimate *e, const struct plan_candidate *c)

@@ -63,6 +63,8 @@ static void say_model(struct jsonw *w, const struct launch *l)
             truth(r->gradient_checkpointing));
     if (r->quantization && r->prepare_kbit == KBIT_PREPARE_AXOLOTL)
         say(w, "after it: norms, embedding and head back to bfloat16");
+    if (recipe_casts_as_axolotl(r))
+        say(w, "before the adapters, as axolotl does: routers called gate%s to float32", recipe_keeps_wide(r) ? ", norms, embedding and head" : "");
     if (r->quantization && r->prepare_kbit == KBIT_PREPARE_TRL)
         say(w, "after them: embedding and head back to bfloat16");
     if (r->tuning != TUNING_FULL)

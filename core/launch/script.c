@@ -82,6 +82,17 @@ static const char cast_norms_back[] =
     "        if \"norm\" in name or any(part in name for part in (\"lm_head\", \"embed_tokens\")) and hasattr(module, \"weight\"):\n"
     "            module.to(torch.bfloat16)\n";
 
+static const char cast_gates[] =
+    "    for name, module in model.named_modules():\n"
+    "        if name.endswith(\".gate\"):\n"
+    "            module.to(torch.float32)\n";
+
+static const char cast_wide[] =
+    "    for name, module in model.named_modules():\n"
+    "        wide = any(part in name for part in (\"lm_head\", \"embed_tokens\")) and hasattr(module, \"weight\")\n"
+    "        if wide or \"norm\" in name or name.endswith(\".gate\"):\n"
+    "            module.to(torch.float32)\n";
+
 static const char adapters[] = "    if args.gradient_checkpointing and (args.gradient_checkpointing_kwargs or {}).get(\"use_reentrant\"):\n"
                                "        model.enable_input_require_grads()  # else nothing that a reentrant region is given requires grad\n"
                                "    model = get_peft_model(model, LoraConfig(**LORA))\n"
@@ -174,6 +185,8 @@ void launch_script(struct buf *out, const struct launch *l)
         buf_str(out, prepared);
     if (r->quantization && r->prepare_kbit == KBIT_PREPARE_AXOLOTL)
         buf_str(out, cast_norms_back);
+    if (recipe_casts_as_axolotl(r))
+        buf_str(out, recipe_keeps_wide(r) ? cast_wide : cast_gates);
     if (r->tuning != TUNING_FULL)
         buf_str(out, adapters);
     if (r->quantization && r->prepare_kbit == KBIT_PREPARE_TRL)

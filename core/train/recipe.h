@@ -204,6 +204,18 @@ static inline bool recipe_is_a_range(const struct recipe *r)
     return r->compile || r->float8;
 }
 
+/* axolotl's loader casts what nothing packs too, but FSDP's models, and DeepSpeed's engine casts all to its own dtype: routers called gate to fp32, and norms,
+ * embedding and head where nothing wants them in half again. Source: axolotl 0.19.0 loaders/model.py _configure_embedding_dtypes, utils/schemas/enums.py
+ * ATTN_IMPLS_WITHOUT_DTYPE_CAST. */
+static inline bool recipe_casts_as_axolotl(const struct recipe *r)
+{
+    return r->prepare_kbit == KBIT_PREPARE_AXOLOTL && !r->quantization && (r->method <= METHOD_DDP || r->method == METHOD_TP);
+}
+static inline bool recipe_keeps_wide(const struct recipe *r)
+{
+    return r->tuning == TUNING_FULL && r->loss != LOSS_CUT_CROSS_ENTROPY && (r->attention == ATTENTION_SDPA || r->attention == ATTENTION_EAGER);
+}
+
 /* Whether the loss over logits is in the compiled graph: accelerate compiles the whole model, whose forward has it; other loops may compile layers alone. */
 static inline bool recipe_fuses_loss(const struct recipe *r)
 {

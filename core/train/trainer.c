@@ -8,8 +8,8 @@
 #include "train/around.h"
 #include "train/loop.h"
 #include "train/quantise.h"
-#include "tuning/kbit_load.h"
 #include "tuning/freeze.h"
+#include "tuning/kbit_load.h"
 #include "tuning/lora.h"
 
 #include <stdio.h>
@@ -330,15 +330,12 @@ static bool wants_inputs(const struct recipe *s, const struct quirks *q)
     return q->checkpoints_want_inputs || s->quantization == KBIT_NONE || !s->prepare_kbit || s->checkpoint_reentrant == TRI_TRUE;
 }
 
-/* FSDP's models are left alone, and DeepSpeed's engine casts all to its own dtype. Source: axolotl 0.19.0 loaders/model.py _configure_embedding_dtypes,
- * utils/schemas/enums.py ATTN_IMPLS_WITHOUT_DTYPE_CAST. */
 static void cast_as_axolotl(struct trainer *t)
 {
     const struct recipe *s = &t->step->r;
-    bool keeps = s->tuning == TUNING_FULL && s->loss != LOSS_CUT_CROSS_ENTROPY && (s->attention == ATTENTION_SDPA || s->attention == ATTENTION_EAGER);
 
-    if (s->prepare_kbit == KBIT_PREPARE_AXOLOTL && !s->quantization && !t->as_saved && (s->method <= METHOD_DDP || s->method == METHOD_TP))
-        kbit_cast_as_axolotl(&t->model.tree, t->model.arch->model_type, keeps);
+    if (recipe_casts_as_axolotl(s) && !t->as_saved)
+        kbit_cast_as_axolotl(&t->model.tree, t->model.arch->model_type, recipe_keeps_wide(s));
 }
 
 enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)

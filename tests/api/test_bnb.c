@@ -366,6 +366,41 @@ START_TEST(experts_in_8_bits_hold_less)
 }
 END_TEST
 
+#define CASTS(method, more)                                                                                                            \
+    "{\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"" method                                         \
+    "\",\"seq_len\":512,\"precision\":\"bf16-autocast\",\"micro_batch_size\":1," more "},\"stack\":{\"peft\":\"0.21\"},"                       \
+    "\"config\":{\"model_type\":\"qwen3_moe\",\"architectures\":[\"Qwen3MoeForCausalLM\"],\"hidden_size\":512,"                              \
+    "\"moe_intermediate_size\":512,\"intermediate_size\":512,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"num_key_value_heads\":8," \
+    "\"head_dim\":64,\"num_experts\":16,\"num_experts_per_tok\":2,\"vocab_size\":1024,\"decoder_sparse_step\":1,\"mlp_only_layers\":[]}}"
+#define AS_AXOLOTL ",\"prepare_kbit\":\"axolotl\""
+
+/* What axolotl's loader casts where nothing is packed: two bytes more of each element of routers, and of norms, embedding and head where nothing takes these back. */
+static const struct {
+    const char *plain, *cast;
+    bool gates, rest;
+} casts[] = {
+#define CAST(method, more, gates, rest) {CASTS(method, more), CASTS(method, more AS_AXOLOTL), gates, rest}
+    CAST("single", "\"tuning\":\"full\",\"attention\":\"sdpa\"", true, true),
+    CAST("single", "\"tuning\":\"full\",\"attention\":\"eager\"", true, true),
+    CAST("single", "\"tuning\":\"full\",\"attention\":\"flash_attention_2\"", true, false),
+    CAST("single", "\"tuning\":\"full\",\"attention\":\"sdpa\",\"loss\":\"cut_cross_entropy\"", true, false),
+    CAST("single", "\"tuning\":\"lora\",\"attention\":\"sdpa\",\"lora\":{\"target_modules\":[\"q_proj\"]}", true, false),
+    CAST("ddp", "\"tuning\":\"full\",\"attention\":\"sdpa\"", true, true),
+    CAST("fsdp2", "\"tuning\":\"full\",\"attention\":\"sdpa\"", false, false),
+    CAST("zero2", "\"tuning\":\"full\",\"attention\":\"sdpa\"", false, false),
+#undef CAST
+};
+
+START_TEST(axolotl_casts_what_nothing_packs)
+{
+    double routers = 2 * 16 * 512.0, rest = 2 * 1024 * 512.0 + 5 * 512.0; /* norms of heads stay within their block */
+    double grown = parameters_of(casts[_i].cast) - parameters_of(casts[_i].plain);
+    double wanted = 2 * (casts[_i].gates * routers + casts[_i].rest * rest);
+
+    ck_assert_msg(grown == wanted, "%s: %.0f more, %.0f wanted", casts[_i].cast, grown, wanted);
+}
+END_TEST
+
 /* 2 layers x 16 experts x 3 matrices of 512 x 512: from two bytes an element to a half and four bytes in 64 elements */
 START_TEST(packed_experts_hold_less)
 {
@@ -417,5 +452,5 @@ UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(p
            unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_test(muon_wants_its_release);
            unit_rows(says_why_they_are_not, refused); unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index);
            unit_test(awq_goes_back_to_its_last_release); unit_test(hqq_goes_back_to_its_last_release);
-           unit_test(checkpoints_of_awq_go_back_too); unit_test(packed_experts_hold_less); unit_test(experts_in_8_bits_hold_less);
+           unit_test(checkpoints_of_awq_go_back_too); unit_test(packed_experts_hold_less); unit_test(experts_in_8_bits_hold_less); unit_rows(axolotl_casts_what_nothing_packs, casts);
            unit_rows(says_why_experts_are_not_packed, unpacked_experts); unit_test(small_states_hold_less);)

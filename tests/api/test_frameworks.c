@@ -336,6 +336,8 @@ static const struct {
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: true\\nlora_qkv_kernel: true\\n", "2", NULL, NULL},
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nrl: orpo\\n", "0", NULL, NULL},
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nload_in_8bit: true\\n", "0", "\"prepare_kbit\": \"axolotl\"", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: false\\n", "0", "\"prepare_kbit\": \"axolotl\"", NULL},
+    {"Qwen/Qwen2-0.5B", "attn_implementation: sdpa\\n", "0", "\"prepare_kbit\": \"axolotl\"", NULL},
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\npeft_use_dora: true\\n", "0", "those of DoRA are not modelled yet", NULL},
     {"EleutherAI/gpt-neo-125m", "adapter: lora\\nlora_target_linear: true\\n", "0", "Original QKV code not found", NULL},
     {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "fsdp2"},

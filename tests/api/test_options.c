@@ -69,6 +69,7 @@ static const struct {
                     {"gradient_checkpointing", checkpointing_words},
                     {"offload", offload_words},
                     {"quantization", quantization_words},
+                    {"prepare_kbit", prepare_kbit_words},
                     {"quantize_experts", experts_words},
                     {"packing", packing_words},
                     {"optimizer_in_backward", backward_words},

@@ -40,7 +40,7 @@ CASES = [
     ("full-ddp-ckpt", "ddp", 2, QWEN3, 4, 2, 512, dict(**AMP, **CKPT, **FUSED)),
     ("full-ddp-experts", "ddp", 2, "mixtral", 0, 1, 384, dict(**AMP, **FLASH)),
     ("lora-ddp-experts", "ddp", 4, "qwen3_moe", 0, 1, 512, dict(**AMP, **LORA)),
-    ("full-tp", "tp", 2, TINY, 4, 1, 512, dict(**AMP, **CKPT)),
+    ("full-tp", "tp", 2, TINY, 4, 1, 512, dict(**AMP, **CKPT, **FUSED)),
 ]
 
 
