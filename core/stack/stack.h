@@ -22,6 +22,7 @@ struct stack {
 
 /* Readings of quirks that have more than two. */
 enum { LIGER_HEAD_ADDED, LIGER_HEAD_CAST, LIGER_HEAD_KEPT };                /* liger_head_gradient */
+enum { AO_KEEPS_STATES, AO_KEEPS_CODES, AO_KEEPS_MAXIMA };                      /* ao_update */
 enum { CUBLASLT_TAKEN, CUBLASLT_KEPT, CUBLASLT_SHARED };                   /* cublaslt_workspace */
 enum { CUDNN_HEADS_HOPPER_256, CUDNN_HEADS_ALIKE_256 };                      /* cudnn_heads */
 enum { FOREACH_NORM_VIEWS, FOREACH_NORM_TENSORS, FOREACH_NORM_PACKED };    /* foreach_norm */

@@ -76,7 +76,7 @@ enum optimizer {
 };
 
 /* Which tensors an optimizer may be handed. */
-enum optimizer_under { OPTIMIZER_UNDER_WHOLE, OPTIMIZER_UNDER_PIECES, OPTIMIZER_UNDER_LOCAL };
+enum optimizer_under { OPTIMIZER_UNDER_WHOLE, OPTIMIZER_UNDER_PIECES, OPTIMIZER_UNDER_LOCAL, OPTIMIZER_UNDER_DTENSORS };
 
 struct optimizer_row {
     enum optim_kind kind;

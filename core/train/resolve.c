@@ -518,6 +518,7 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
     enum optimizer_under under = row->under;
     bool whole = r->method == METHOD_SINGLE || r->method == METHOD_DDP || method_is_colossal(r->method); /* the last has its own */
     bool engine = method_is_zero(r->method);
+    bool sharded = method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2 && r->offload == OFFLOAD_NONE;
     bool flat = (engine || method_is_fsdp1(r->method)) && r->offload == OFFLOAD_NONE; /* on the host its states have other sizes */
 
     if (r->optimizer == OPTIMIZER_ADAMW_HF && !c->defaults.own_adamw)
@@ -531,13 +532,16 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
                        "bitsandbytes has no RMSprop for gradients in bf16 and raises: precision fp16 or one with fp32 weights");
     if (engine && r->offload && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
         return ERR_OK;
-    if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && under == OPTIMIZER_UNDER_PIECES))
+    if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && under == OPTIMIZER_UNDER_PIECES) || (sharded && under == OPTIMIZER_UNDER_DTENSORS))
         return ERR_OK;
     if (under == OPTIMIZER_UNDER_PIECES && (engine || method_is_fsdp1(r->method)))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "this optimizer's states on the host are not modelled yet: offload none under %s, or adamw_torch", method_rows[r->method].name);
     return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "this optimizer under %s is not modelled yet: single or ddp%s",
-                   method_rows[r->method].name, under == OPTIMIZER_UNDER_PIECES ? ", zero1, zero2, zero3, fsdp" : "");
+                   method_rows[r->method].name,
+                   under == OPTIMIZER_UNDER_PIECES     ? ", zero1, zero2, zero3, fsdp"
+                   : under == OPTIMIZER_UNDER_DTENSORS ? ", fsdp2 or hsdp2 without offload"
+                                                       : "");
 }
 
 static bool loads_bf16(const struct recipe *r)
