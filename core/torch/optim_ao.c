@@ -1,7 +1,7 @@
 /*
  * optim_ao.c - torchao's AdamW with states of 8 or 4 bits, as the Trainer makes it (blocks of 256): a parameter at a time, its update compiled by Inductor.
- * Each state has a table of its values of its own. Beside them stands what Inductor's code of the update hands from kernel to kernel (quirk ao_update). fully_shard
- * hands over DTensors, whose local tensors it works on.
+ * Each state has a table of its values of its own. Beside them stands what Inductor's code of the update hands from kernel to kernel (quirk ao_update).
+ * fully_shard hands over DTensors, whose local tensors it works on.
  */
 #include "torch/optim_inside.h"
 
