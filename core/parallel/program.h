@@ -121,6 +121,7 @@ struct method_program {
     bool first_is_highest; /* the first of ranks() is the highest as a rule: walks look at it alone, replays at all */
     bool records_streams;  /* record_stream(): blocks may outlive their last owner */
     uint32_t steps; /* until figures repeat; 0: two */
+    bool learns_order; /* in its first step, by which the second reads ahead: neither memory nor time of the first is the others' */
 };
 
 #endif

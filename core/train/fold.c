@@ -3,6 +3,7 @@
 #include "config/arch.h"
 #include "train/play.h"
 #include "train/timing.h"
+#include "train/trainer.h"
 
 #include <string.h>
 
@@ -251,10 +252,10 @@ static enum err_code walk_whole(const struct arch *arch, const struct step *step
     return train_walk_ranks(arch, step, device, peaks, cost, arena, ret, err);
 }
 
-/* ZeRO-3 has no trace in its first step to prefetch by; a pipeline's last stage keeps outputs until the next begins. */
+/* A pipeline's last stage keeps outputs until the next begins. */
 static bool repeats_at_once(const struct step *step)
 {
-    return step->r.method != METHOD_ZERO3 && step->r.method != METHOD_PP;
+    return !trainer_learns_order(step) && step->r.method != METHOD_PP;
 }
 
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,

@@ -331,6 +331,8 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
         run_tape_alone(&ret->t->run);
         if (ret->t->costs && ret->t->costs->n_kernels)
             ret->costs = play_costs_of(ret->t, ret->t->costs, ret->t->last_begins, arena);
+        else if (play_tells_costs(q) && trainer_learns_order(q->step) && ret->t->log->n_kernels) /* it is laid out for other batches */
+            ret->costs = play_copy_costs(ret->t, arena);
     }
     return rc;
 }

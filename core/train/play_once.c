@@ -45,7 +45,7 @@ static enum err_code play_within(const struct play_question *q, enum how how, un
 
     if (!rc && (q->logged || q->look == LOOK_COSTS))
         rc = timing_log(q->arch, q->step, q->look == LOOK_COSTS || q->look == LOOK_FORETELL, wider, arena, &k.t->log, err);
-    if (!rc && with_costs)
+    if (!rc && with_costs && !(k.t->log && trainer_learns_order(q->step))) /* the same step's: one log is both */
         rc = timing_log(q->arch, q->step, true, wider, arena, &k.t->costs, err);
     if (rc)
         return rc;

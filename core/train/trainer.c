@@ -428,15 +428,24 @@ static uint32_t n_steps(const struct step *s)
     return m && m->steps ? m->steps : 2;
 }
 
+bool trainer_learns_order(const struct step *s)
+{
+    const struct method_program *m = method_rows[s->r.method].program;
+
+    return m && m->learns_order;
+}
+
 /* Which parameters have states only a step tells, where a batch may leave some alone. The log and the live blocks of a step need fewer: optimizer states and
  * grown buckets change what is held, not what is done; and where unused parameters are looked for, buckets are never made anew, so that the third step holds
  * what the second held. */
 static uint32_t steps_to_play(const struct trainer *t, const struct arch *arch, const struct step *s)
 {
+    bool learns = trainer_learns_order(s);
+
     if (t->foretells || t->alike)
-        return arch->has_towers ? 2 : 1;
+        return arch->has_towers || learns ? 2 : 1;
     if (t->costs_alone)
-        return n_steps(s) - 1;
+        return learns ? n_steps(s) : n_steps(s) - 1;
     return t->live_blocks_only && s->find_unused_parameters ? 2 : n_steps(s);
 }
 
@@ -630,9 +639,11 @@ static struct run_limits widened(struct run_limits l, unsigned wider)
 /* Foretold: of the step that others have alone. */
 static struct work *log_of(const struct trainer *t, uint32_t i, uint32_t n)
 {
-    if (i + 2 == n && t->costs)
+    bool learns = trainer_learns_order(t->step);
+
+    if (i + (learns ? 1 : 2) == n && t->costs)
         return t->costs;
-    return i + 1 == (t->foretells ? 1 : n) ? t->log : NULL;
+    return i + 1 == (t->foretells && !learns ? 1 : n) ? t->log : NULL;
 }
 
 static void empty_log(struct work *log)

@@ -72,6 +72,9 @@ uint32_t train_turns(const struct arch *a, const struct step *s); /* nodes of th
 MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
                                      struct arena *arena, struct err *err);
 
+/* Its method's first step is like no other (parallel/program.h). */
+bool trainer_learns_order(const struct step *s);
+
 /* Whether live blocks of the last step are those of one that begins with all that the step before it leaves: that is less than it did, and known. */
 bool trainer_skips_first(const struct arch *arch, const struct step *step);
 

@@ -111,7 +111,7 @@ END_TEST
 /* A loser's own way out is a change of that loser, whatever the first of them is. */
 START_TEST(a_way_out_of_each)
 {
-    static const char path[] = Q("2x+T4", "meta-llama/Meta-Llama-3-8B") "&tuning=full&micro_batch_size=16&top=64",
+    static const char path[] = Q("T4", "meta-llama/Meta-Llama-3-8B") "&gpus=2&tuning=full&micro_batch_size=16&top=64",
                       *const own[] = {"method", "gradient_checkpointing", "offload"};
     struct reply reply = ask_get(path);
     int elsewhere = 0;

@@ -263,4 +263,5 @@ const struct method_program zero3_program = {
     .host_bytes = host_bytes,
     .records_streams = true,
     .cuts_layers = true, /* prefetch and live windows are in elements */
+    .learns_order = true, /* partitioned_param_coordinator.py fetch_sub_module: no prefetch before a complete trace */
 };
