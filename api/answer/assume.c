@@ -474,7 +474,8 @@ static void assume_plan(struct estimate *e, const struct plan_candidate *first)
             "asks again: its bytes are those of that run, within the capacity; its step time knows nothing of those stalls");
     if (any(&e->answer, is_bounded))
         note(&e->assumptions,
-             "basis bounded: low_bytes are live blocks, high_bytes add %.1f %%, the largest remainder of unsplit blocks that was traced",
+             "basis bounded: low_bytes are live blocks, high_bytes add what the allocator of a model of few layers holds beside its own, %.1f %% at the "
+             "least, the largest remainder of unsplit blocks that was traced; it fits where one more of the largest block would fit, too, else it is played",
              100 * PLAN_LARGEST_REMAINDER);
     if (!e->rq.training.micro_batch_size.set)
         note_of(

@@ -169,6 +169,16 @@ static bool is_hopeless(const struct planning *p, const struct plan_candidate *c
     return c->memory.static_bytes > budget || c->memory.loading_bytes > budget || rests_above(&c->memory, &c->step.r, &probe);
 }
 
+/* Of one that was not played, as many as leave the allocator its remainder. */
+static enum err_code clear_batch(struct planning *p, struct plan_candidate *c, uint32_t *ret)
+{
+    struct probe probe = probe_on(p, &c->step);
+    struct remainder r;
+
+    *ret = c->max_micro_batch_size;
+    return !*ret || c->basis == BASIS_REPLAYED ? ERR_OK : probe_most_within(&probe, *ret, &r, ret);
+}
+
 /* One thing at a time first; checkpointing before a smaller batch before adapters before a shorter sequence. */
 static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
 {
@@ -176,6 +186,7 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
     struct plan_nearest *near = &c->reason.nearest;
     enum err_code rc = ERR_OK;
     bool ok = false, hopeless = is_hopeless(p, c);
+    uint32_t n = 0;
 
     if (as_it_is.checkpointing == TRI_FALSE && !hopeless)
         rc = would_fit(p, c, checkpointed, 0, &ok);
@@ -185,9 +196,10 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
         rc = candidate_tried(p, candidate_advise_less(p, c));
     if (ok)
         near->gradient_checkpointing = TRI_TRUE;
-    else if (c->max_micro_batch_size)
-        near->micro_batch_size = c->max_micro_batch_size;
-    if (rc || ok || c->max_micro_batch_size)
+    else if (!rc)
+        rc = candidate_tried(p, clear_batch(p, c, &n));
+    near->micro_batch_size = n;
+    if (rc || ok || n)
         return rc;
     if (c->step.r.tuning == TUNING_FULL)
         rc = try_adapters(p, c, &ok);

@@ -303,6 +303,84 @@ static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_pea
     return rc;
 }
 
+/* Blocks that are held and not lived in are those of the batch, of the loss above all: a model of few layers makes as many. Of a pipeline the stage that has
+ * the loss, which forgets one micro-batch before it begins the next, is like one GPU. */
+enum err_code probe_remainder(const struct probe *p, uint32_t n, struct remainder *ret)
+{
+    unsigned char *mark = p->scratch->cur;
+    struct probe one = *p;
+    struct step last = *p->step, step;
+    struct shallow s;
+    enum err_code rc;
+
+    if (probe_stages(p) > 1) {
+        last.r.method = METHOD_SINGLE;
+        last.r.pipeline_parallel = 1;
+        last.r.gradient_accumulation_steps = 2;
+        last.r.rank = 0;
+        one.step = &last;
+    }
+    probe_shallow(&one, probe_may_be_shallow(&one) ? probe_depths(&one).near : probe_layers(&one), &s);
+    step = probe_step(&s.probe, n);
+    rc = train_remainder(&s.few, &step, &p->q->device, p->q->expandable_segments, p->scratch, ret, p->err);
+    arena_rewind(p->scratch, arena_kept(p->scratch, mark));
+    return rc;
+}
+
+uint64_t remainder_beside(uint64_t live, const struct remainder *r)
+{
+    uint64_t unsplit = (uint64_t)(PLAN_LARGEST_REMAINDER * (double)live);
+
+    return live + (r->held_bytes > unsplit ? r->held_bytes : unsplit);
+}
+
+uint32_t probe_fewer(const struct probe *p, uint32_t n, uint64_t stands, uint64_t needs)
+{
+    uint64_t budget = probe_budget(p);
+    uint32_t less = stands < budget ? (uint32_t)((double)n * (double)(budget - stands) / (double)(needs - stands)) : 0;
+
+    return less && less < n ? less : n - 1;
+}
+
+enum { FEW = 4 }; /* sequences, of which one less is slower by as much as a replay is worth */
+
+/* ZeRO-3 gathers a layer's adapters between what was unpacked of its weights: what is cut so grows with the depth. */
+static bool cuts_in_each_layer(const struct step *s)
+{
+    return s->r.method == METHOD_ZERO3 && s->r.quantization;
+}
+
+enum err_code probe_surely_within(const struct probe *p, uint32_t n, uint64_t needs, const struct remainder *r, bool *ret)
+{
+    uint64_t budget = probe_budget(p);
+    bool told = !cuts_in_each_layer(p->step);
+
+    *ret = told && needs + r->largest_bytes <= budget;
+    return *ret || needs > budget || (told && n > FEW) ? ERR_OK : probe_may_advise(p, n, ret);
+}
+
+/* Fewer sequences live below the chord from what stands to what n need: a peak is the highest of lines. */
+enum err_code probe_most_within(const struct probe *p, uint32_t n, struct remainder *r, uint32_t *ret)
+{
+    struct measured m = {0};
+    enum err_code rc = n ? probe_foresee(p, n, &m) : ERR_OK;
+    uint64_t stands = m.static_bytes < m.walk_peak_bytes ? m.static_bytes : m.walk_peak_bytes, each = n ? (m.walk_peak_bytes - stands) / n : 0;
+
+    for (bool within = false; !rc && n;) {
+        uint64_t needs;
+
+        rc = probe_remainder(p, n, r);
+        needs = remainder_beside(stands + n * each, r);
+        if (!rc)
+            rc = probe_surely_within(p, n, needs, r, &within);
+        if (rc || within)
+            break;
+        n = probe_fewer(p, n, stands, needs + (n > FEW ? r->largest_bytes : 0));
+    }
+    *ret = n;
+    return rc;
+}
+
 uint32_t probe_layers(const struct probe *p)
 {
     uint32_t layers = p->q->arch->layers, prefix = fold_of(p->q->arch).prefix;

@@ -392,27 +392,47 @@ enum err_code candidate_advise_less(struct planning *p, struct plan_candidate *c
     return find_largest(c, &probe, c->step.r.micro_batch_size);
 }
 
+static void take_fewer(struct planning *p, struct plan_candidate *c, const struct probe *probe, uint32_t most)
+{
+    c->max_micro_batch_size = most;
+    candidate_take(p, c, pace_allowed_below(probe, most));
+}
+
+/* Of what was searched: as many as leave the allocator its remainder, as models of few layers tell both; one sequence where none does. */
+static enum err_code leave_remainder(struct planning *p, struct plan_candidate *c, const struct probe *probe, struct remainder *r)
+{
+    uint32_t most = c->max_micro_batch_size, within;
+    enum err_code rc;
+
+    if (p->q->recipe.micro_batch_size || !most)
+        return probe_remainder(probe, c->step.r.micro_batch_size, r);
+    rc = probe_most_within(probe, most, r, &within);
+    if (rc)
+        return rc;
+    if (within < most)
+        take_fewer(p, c, probe, within ? within : 1);
+    return c->step.r.micro_batch_size < within ? probe_remainder(probe, c->step.r.micro_batch_size, r) : ERR_OK;
+}
+
 /* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
-static enum err_code look_within(struct planning *p, struct plan_candidate *c)
+static enum err_code look_within(struct planning *p, struct plan_candidate *c, struct remainder *r)
 {
     struct probe probe = probe_on_candidate(p, c);
-    uint64_t budget = probe_budget(&probe);
+    enum err_code rc = c->fits ? leave_remainder(p, c, &probe, r) : ERR_OK;
 
     if (!c->fits)
         probe.paces = NULL;
-    for (;;) {
-        uint32_t n = c->step.r.micro_batch_size, less;
-        enum err_code rc = probe_fold(&probe, n, !c->fits, &c->memory);
+    while (!rc) {
+        uint32_t n = c->step.r.micro_batch_size;
 
+        rc = probe_fold(&probe, n, !c->fits, &c->memory);
         c->low_bytes = c->memory.walk_peak_bytes;
-        c->high_bytes = c->low_bytes + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)c->low_bytes);
-
-        if (rc || !c->fits || c->high_bytes <= budget || p->q->recipe.micro_batch_size || n == 1)
+        c->high_bytes = remainder_beside(c->low_bytes, r);
+        if (rc || !c->fits || c->high_bytes <= probe_budget(&probe) || p->q->recipe.micro_batch_size || n == 1)
             return rc;
-        less = (uint32_t)((double)n * (double)budget / (double)c->high_bytes);
-        c->max_micro_batch_size = less && less < n ? less : n - 1;
-        candidate_take(p, c, pace_allowed_below(&probe, c->max_micro_batch_size));
+        take_fewer(p, c, &probe, probe_fewer(&probe, n, c->memory.static_bytes, c->high_bytes));
     }
+    return rc;
 }
 
 /* A folded walk tells nothing of the host. */
@@ -429,7 +449,12 @@ static enum err_code host_of(const struct probe *probe, struct plan_candidate *c
 enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = probe_at(p, c);
-    enum err_code rc = look_within(p, c);
+    struct remainder r = {0};
+    bool within = true;
+    enum err_code rc = look_within(p, c, &r);
+
+    if (!rc && c->fits && (p->q->recipe.micro_batch_size || c->step.r.micro_batch_size == 1))
+        rc = probe_surely_within(&probe, c->step.r.micro_batch_size, c->high_bytes, &r, &within);
 
     if (!rc && c->fits) /* of what does not fit the time stays as it was foreseen */
         rc = pace_at(&probe, c->step.r.micro_batch_size, &c->time);
@@ -452,7 +477,7 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
         rc = widen_to_least(p, c);
     if (rc)
         return rc;
-    if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe)) {
+    if (c->fits ? !within || c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe)) {
         if (!c->max_micro_batch_size && c->step.r.micro_batch_size == 1)
             c->max_micro_batch_size = 1; /* its live blocks do not exceed: a replay has to tell */
         return candidate_settle(p, c);

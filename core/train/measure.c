@@ -336,6 +336,54 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
     return rc;
 }
 
+static uint64_t largest_block(const struct tape *tape)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = tape->steps_begin; i < tape->n_events; i++)
+        if (tape->events[i] < EVENT_WAIT && tape->births[tape->events[i]].bytes > most)
+            most = tape->births[tape->events[i]].bytes;
+    return most;
+}
+
+static enum err_code remainder_of_rank(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
+                                       struct arena *arena, struct remainder *ret, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    struct taped run = {0};
+    struct played played = {0};
+    struct peak walk = {0};
+    enum err_code rc = run_step(arch, step, device, NULL, false, arena, &run, &walk, err);
+
+    if (!rc)
+        rc = replay_prompt(&run.tape, &walk, expandable_segments, arena, &played, err);
+    if (!rc) {
+        uint64_t reserved = played.stats.reserved_peak_bytes;
+
+        *ret = (struct remainder){reserved > walk.peak_bytes ? reserved - walk.peak_bytes : 0, largest_block(&run.tape)};
+    }
+    arena_rewind(arena, arena_kept(arena, mark));
+    return rc;
+}
+
+enum err_code train_remainder(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
+                              struct arena *arena, struct remainder *ret, struct err *err)
+{
+    struct ranks all;
+    enum err_code rc = ranks_of(arch, step, true, arena, &all, err);
+
+    *ret = (struct remainder){0};
+    for (uint32_t i = 0; i < all.n && !rc; i++) {
+        struct step s = of_rank(step, all.rank[i]);
+        struct remainder one = {0};
+
+        rc = remainder_of_rank(arch, &s, device, expandable_segments, arena, &one, err);
+        ret->held_bytes = one.held_bytes > ret->held_bytes ? one.held_bytes : ret->held_bytes;
+        ret->largest_bytes = one.largest_bytes > ret->largest_bytes ? one.largest_bytes : ret->largest_bytes;
+    }
+    return rc;
+}
+
 /* What is answered as reserved leaves room: where blocks cross streams, as the clock tells. */
 static enum err_code is_roomy(const struct tape *tape, const struct peak *walk, const struct fit_question *q, struct arena *arena,
                               struct play *play, bool *ret, struct err *err)

@@ -134,6 +134,15 @@ struct fit {
     struct measured memory;
 };
 
+/* What the allocator holds beside live blocks where nothing limits it, of a GPU that never lags; and the largest block of the steps: for one more of them it
+ * may find no place. */
+struct remainder {
+    uint64_t held_bytes, largest_bytes;
+};
+
+MUST_CHECK enum err_code train_remainder(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
+                                         struct arena *arena, struct remainder *ret, struct err *err);
+
 /* Replays the run on a GPU with `capacity_bytes` for the allocator, one that never lags (a full one waits for the streams before
  * it gives up, so one that lags retries sooner); not where the live blocks alone exceed it. Ranks behind the first that does not fit are
  * not played. One that always lags is measured within the capacity too: where it reaches it, it waits for the streams. Of the allocator

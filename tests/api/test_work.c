@@ -15,9 +15,9 @@ static const struct {
     const char *path, *body;
     uint64_t most_events;
 } questions[] = {
-    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 1300000},
+    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 1500000},
     {"/estimate", M70B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 4300000},
-    {"/estimate", M70B EIGHT("B200") ",\"training\":{\"seq_len\":2048}}", 4500000},
+    {"/estimate", M70B EIGHT("B200") ",\"training\":{\"seq_len\":2048}}", 4650000},
     /* asked by their micro-batch: one play each, and a search for who wants it */
     {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 310000},
     {"/estimate?largest=true", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}",

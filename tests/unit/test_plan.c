@@ -125,6 +125,16 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
     return rc;
 }
 
+enum err_code train_remainder(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
+                              struct arena *arena, struct remainder *ret, struct err *err)
+{
+    uint32_t n = step->r.micro_batch_size;
+
+    (void)arch, (void)device, (void)expandable_segments, (void)arena, (void)err;
+    *ret = (struct remainder){.held_bytes = less(step, replay_at(n)) - less(step, walk_at(n))};
+    return ERR_OK;
+}
+
 struct plays *train_plays_new(struct arena *arena)
 {
     (void)arena;
