@@ -4,8 +4,10 @@
     make_axolotl.py ORACLE CONFIGS PYTHON PACKAGES [--only TEXT]
 
 ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21); PACKAGES is a folder with an unpacked trl 1.9.0 wheel. axolotl 0.19.0
-core/trainers/dpo/trainer.py adds nothing to the loss; gc.collect() and empty_cache() follow training_step(). All tokens count.
+core/trainers/dpo/trainer.py adds nothing to the loss; gc.collect() and empty_cache() follow training_step(). All tokens count. Cases with prepare_kbit want AXOLOTL, the src folder of
+0.19.0, whose loader casts the policy and the reference (make_casts.py).
 """
+import json
 import os
 import sys
 
@@ -32,6 +34,9 @@ CASES = [
     ("simpo-mixed", QWEN2, 4, 2, 300, dict(stage="simpo", precision="bf16-mixed")),
     ("dpo-moe", make_stages.MOE, 2, 1, 257, dict(stage="dpo", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
     ("kto-moe", make_stages.MOE, 2, 2, 257, dict(stage="kto", precision="bf16")),
+    ("dpo-full-cast", QWEN3, 4, 1, 384, dict(stage="dpo", precision="bf16-autocast", prepare_kbit="axolotl")),
+    ("kto-full-cast", TINY, 4, 2, 257, dict(stage="kto", precision="bf16-autocast", gradient_checkpointing=True, prepare_kbit="axolotl")),
+    ("orpo-cast", QWEN2, 4, 1, 300, dict(stage="orpo", precision="bf16-autocast", prepare_kbit="axolotl")),
     ("dpo-softcap", GEMMA, 3, 1, 384, dict(stage="dpo", precision="bf16-autocast", **LORA)),
 ]
 
@@ -98,6 +103,16 @@ def trace(oracle, packages):
     make_stages.STAGES = {"dpo": Dpo, "orpo": make_stages.Orpo, "simpo": make_stages.Orpo, "kto": Kto}
     make_stages.STUBS[:] = STUBS
     make_stages.patch, make_stages.__file__ = patch, __file__
+    request = json.loads(os.environ["STAGE_REQUEST"])
+    if request["training"].pop("prepare_kbit", None):
+        sys.path.insert(0, oracle)
+        import environment
+        environment.ensure()
+        import make_casts
+        from one_gpu import step
+        meta, training = step.model_on_meta, dict(request["training"])
+        step.model_on_meta = lambda *a: (make_casts.cast(os.environ["AXOLOTL"], meta(*a)[0], training), a[2])
+        os.environ["STAGE_REQUEST"] = json.dumps(request)
     make_stages.trace(oracle, packages)
 
 
