@@ -34,6 +34,21 @@ static void quantise_rows(struct run *r, val rows, val *codes, val *largest)
     value_unref(r, half);
 }
 
+/* cuBLASLt has no int8 product of rows whose length four does not divide: cuda/ops.py _int8_linear_matmul_impl of bitsandbytes 0.46 and 0.50 takes fp32's */
+static void multiply_in_fp32(struct run *r, const struct bnb_linear *l, val codes)
+{
+    val rows = owned(r, cast_copy(r, codes, DTYPE_FP32)), weight = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, SHAPE(l->out, l->in)));
+    val turned = owned(r, transpose(r, weight, 0, 1)), product, sums;
+
+    product = run_dead(r) ? 0 : owned(r, matmul(r, rows, turned));
+    value_unref(r, turned);
+    value_unref(r, rows);
+    value_unref(r, weight);
+    sums = run_dead(r) ? 0 : owned(r, cast_copy(r, product, DTYPE_INT32));
+    value_unref(r, product);
+    value_unref(r, sums);
+}
+
 /* int8_scaled_mm: int32 products, scaled to fp16; a bias of another dtype is added in place; then the input's dtype */
 static val scaled_product(struct run *r, const struct bnb_linear *l, val rows)
 {
@@ -43,7 +58,10 @@ static val scaled_product(struct run *r, const struct bnb_linear *l, val rows)
 
     quantise_rows(r, rows, &codes, &largest);
     sums = owned(r, value_empty(r, OP_INT8_MATMUL, DTYPE_INT32, SHAPE(m, l->out)));
-    work_add(r, OP_INT8_MATMUL, (uint64_t)(2 * m * l->in * l->out), (uint64_t)(m * l->in + l->in * l->out + 4 * m * l->out), 1);
+    if (l->in % 4 && !run_dead(r))
+        multiply_in_fp32(r, l, codes);
+    else
+        work_add(r, OP_INT8_MATMUL, (uint64_t)(2 * m * l->in * l->out), (uint64_t)(m * l->in + l->in * l->out + 4 * m * l->out), 1);
     half = out = owned(r, value_empty(r, OP_INT8_DEQUANT, DTYPE_FP16, SHAPE(m, l->out)));
     work_add(r, OP_INT8_DEQUANT, (uint64_t)(m * l->out), (uint64_t)(6 * m * l->out), 1);
     if (dtype != DTYPE_FP16 && !run_dead(r)) {
