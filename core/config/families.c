@@ -301,11 +301,11 @@ const struct family_row family_rows[FAMILY_COUNT] = {
     [FAMILY_GPT_NEO] = {"gpt_neo", gpt_neo_keys, 0, LAYERS_GPT_NEO, true, NULL},
     [FAMILY_GPT2] = {"gpt2", gpt2_keys, 0, LAYERS_FULL, true, NULL},
     [FAMILY_GPT_NEOX] = {"gpt_neox", gpt_neox_keys, 0.25, LAYERS_FULL, true, NULL},
-    [FAMILY_LLAMA] = {"llama", llama_keys, 1, LAYERS_FULL, true, NULL},
+    [FAMILY_LLAMA] = {"llama", llama_keys, 1, LAYERS_FULL, false, NULL},
     [FAMILY_MISTRAL] = {"mistral", mistral_keys, 1, LAYERS_WINDOWED, false, NULL},
     [FAMILY_QWEN2] = {"qwen2", qwen2_keys, 1, LAYERS_ABOVE, false, NULL},
     [FAMILY_QWEN3] = {"qwen3", qwen3_keys, 1, LAYERS_ABOVE, false, NULL},
-    [FAMILY_GEMMA2] = {"gemma2", gemma2_keys, 1, LAYERS_ALTERNATE, true, NULL},
+    [FAMILY_GEMMA2] = {"gemma2", gemma2_keys, 1, LAYERS_ALTERNATE, false, NULL},
 };
 
 enum family family_find(const char *model_type)

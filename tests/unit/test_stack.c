@@ -328,7 +328,8 @@ static const struct {
     {REFUSAL_PADDING_RIGHT, "qwen2", 4041, 4042},   {REFUSAL_PADDING_RIGHT, "qwen2", 4042, 0},      {REFUSAL_PADDING_RIGHT, "qwen2", 4048, 0},
     {REFUSAL_PADDING_RIGHT, "qwen2", 4049, 4053},   {REFUSAL_PADDING_RIGHT, "llama", 4040, 0},      {REFUSAL_ROPE, "llama", 4042, 4043},
     {REFUSAL_ROPE, "llama", 4043, 0},               {REFUSAL_ROPE, "mistral", 4040, 0},             {REFUSAL_UNEVEN_HEADS, "mistral", 4042, 4043},
-    {REFUSAL_UNEVEN_HEADS, "mistral", 4043, 0},     {REFUSAL_UNEVEN_HEADS, "llama", 4044, 4045},    {REFUSAL_UNEVEN_HEADS, "llama", 5023, 0},
+    {REFUSAL_UNEVEN_HEADS, "mistral", 4043, 0},     {REFUSAL_UNEVEN_HEADS, "llama", 4044, 4045},    {REFUSAL_UNEVEN_HEADS, "llama", 5003, 0},
+    {REFUSAL_UNEVEN_HEADS, "llama", 5004, NO_RELEASE},
     {REFUSAL_UNEVEN_HEADS, "gemma2", 5003, 0},      {REFUSAL_UNEVEN_HEADS, "gemma2", 5004, NO_RELEASE},
 };
 
