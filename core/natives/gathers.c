@@ -50,7 +50,7 @@ sv m_repeat(struct script *s, const struct script_args *a)
     return wrap_content(s, t->run, factory(t->run, OP_REPEAT, (enum dtype)shape_of(t)->dtype, nd, times), if_const(t));
 }
 
-/* repeat_interleave(x, n, dim): x.unsqueeze(dim + 1).expand(..).clone().flatten(dim, dim + 1), Repeat.cpp */
+/* repeat_interleave(x, n, dim): x.unsqueeze(dim + 1).expand(..).clone(contiguous_format).flatten(dim, dim + 1), Repeat.cpp: a copy of what is once, too */
 sv f_repeat_interleave(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "repeat_interleave");
@@ -78,7 +78,9 @@ sv f_repeat_interleave(struct script *s, const struct script_args *a)
     if (!sizes_sane(s, nd, flat))
         return sv_null();
     x = expand(t->run, unsqueeze(t->run, value_in(t), dim + 1), nd + 1, wide);
-    return wrap_content(s, t->run, view(t->run, contiguous(t->run, x), nd, flat), if_const(t));
+    if (!run_dead(t->run))
+        x = t->run->values[x].contiguous ? clone(t->run, x) : contiguous(t->run, x);
+    return wrap_content(s, t->run, view(t->run, x, nd, flat), if_const(t));
 }
 
 /* gather(x, dim, index): as large as the index */

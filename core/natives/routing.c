@@ -1,8 +1,6 @@
 /* routing.c - top k, sorting, histograms, grouped products, operators that write into their tensor: what experts are made of. */
 #include "natives/functions.h"
 
-enum { TOPK_ONE_BLOCK = 20000 }; /* TensorTopK.cpp should_use_sort, sbtopk: wider slices take scratch */
-
 sv pair_of(struct script *s, struct run *r, val two[2], struct content values, struct content places)
 {
     sv pair, module, cls, made;
@@ -40,8 +38,6 @@ sv f_topk(struct script *s, const struct script_args *a)
         return sv_null();
     if (!shape_of(t)->ndim)
         return script_leave(s, "topk() of a tensor without dimensions");
-    if (shape_of(t)->size[dim] > TOPK_ONE_BLOCK)
-        return script_leave(s, "topk() of more than %d", TOPK_ONE_BLOCK);
     if (k < 0 || k > shape_of(t)->size[dim])
         return script_raise(s, EXC_RuntimeError, "selected index k out of range");
     topk(t->run, value_in(t), dim, k, two);

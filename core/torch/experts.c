@@ -5,23 +5,67 @@
 #include <string.h>
 
 /* ----------------------------------------------------------------------------------------------------------- selection */
-/* TensorTopK.cu: one block a slice, sorted in place; slices that many blocks share take scratch and are refused by the caller. */
+/* TensorTopK.cu should_use_multiblock() */
+static bool many_blocks(uint64_t slices, uint64_t length)
+{
+    static const struct {
+        uint64_t slices, length;
+    } least[] = {{4001, 400}, {800, 800}, {200, 3000}, {81, 5000}, {41, 8000}, {21, 10000}, {0, 20000}};
+    unsigned i = 0;
+
+    while (slices < least[i].slices)
+        i++;
+    return length >= least[i].length;
+}
+
+/* mbtopk::launch() of 2.2 to 2.15: what was found of each slice so far, counts of digits and of what belongs to the result of each block, CUB's scans. */
+static void share_slices(struct run *r, uint64_t slices, uint64_t length, unsigned bytes)
+{
+    enum { THREADS = 256, BLOCKS = 6, LEAST_ITEMS = 4, MOST_ITEMS = 64, SCAN_BYTES = 1279, MOST_BUFFERS = 8 };
+    uint64_t threads = (uint64_t)r->device.multiprocessors * BLOCKS * THREADS, items = (slices * length + threads - 1) / threads, blocks, word;
+    uint32_t held[MOST_BUFFERS], n = 0;
+
+    items = items < LEAST_ITEMS ? LEAST_ITEMS : items > MOST_ITEMS ? MOST_ITEMS : items;
+    blocks = slices * ((length + items * THREADS - 1) / (items * THREADS));
+    word = (r->q->topk_keeps_two ? 8 : 4) * slices;
+    held[n++] = scratch_take(r, OP_TOPK, slices * bytes, MARK_NONE);
+    if (!r->q->topk_sums_digits)
+        held[n++] = scratch_take(r, OP_TOPK, slices * 4, MARK_NONE);
+    held[n++] = scratch_take(r, OP_TOPK, word, MARK_NONE);
+    held[n++] = scratch_take(r, OP_TOPK, word, MARK_NONE);
+    held[n++] = scratch_take(r, OP_TOPK, blocks * 512, MARK_NONE);
+    if (r->q->topk_sums_digits)
+        held[n++] = scratch_take(r, OP_TOPK, slices * 1024, MARK_NONE);
+    held[n++] = scratch_take(r, OP_TOPK, blocks * 4, MARK_NONE);
+    held[n++] = scratch_take(r, OP_TOPK, blocks * 4, MARK_NONE);
+    for (int i = 0; i < 2; i++)
+        scratch(r, OP_TOPK, SCAN_BYTES);
+    while (n)
+        scratch_give(r, held[--n]);
+}
+
+/* TensorTopK.cu: one block a slice or many, sorted in place. */
 void topk(struct run *r, val a, int dim, int64_t k, val ret[2])
 {
     ASKED_TWO(r, topk, a, 2, ((const int64_t[]){dim, k}), ret);
     uint32_t node = attach(r, OP_TOPK, 1, &a);
-    int64_t size[MAX_DIMS];
+    int64_t size[MAX_DIMS], length;
     int nd = r->values[a].ndim;
+    uint64_t slices;
 
     ret[0] = ret[1] = 0;
     if (run_dead(r))
         return;
     memcpy(size, r->values[a].size, sizeof size);
+    length = size[dim];
     size[dim] = k;
     ret[0] = value_empty(r, OP_TOPK, dtype_of(r, a), nd, size);
     ret[1] = value_empty(r, OP_TOPK, DTYPE_INT64, nd, size);
     if (!r->values[a].contiguous) /* self.contiguous(), for the kernel alone */
         scratch(r, OP_CLONE, (uint64_t)numel(r, a) * dtype_bytes(dtype_of(r, a)));
+    slices = (uint64_t)numel(r, a) / (uint64_t)(length ? length : 1);
+    if (k && many_blocks(slices, (uint64_t)length))
+        share_slices(r, slices, (uint64_t)length, dtype_bytes(dtype_of(r, a)));
     launch(r, OP_TOPK, ret[0], 1, &a);
     if (node)
         meta_of(r, node, 0, a);

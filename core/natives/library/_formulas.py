@@ -1573,14 +1573,25 @@ class _Sort(_Formula):
         return empty(ctx.shape, dtype=grad.dtype, device=grad.device), None
 
 
+def _padded(n):
+    """cub: AliasTemporaries()"""
+    return (n + 255) // 256 * 256
+
+
 def _radix_sort(x, n, rows):
-    """cuda/Sort.cu launch_stable_sort_kernel(): one row with its places, up to 127 by a sort of all with places and rows, more as segments. CUB's
-    radix sort keeps keys and values once more; over all (onesweep) also counts of digits, of each pass and of each tile of 3,072."""
-    kept = [empty([n], dtype=int64, device=x.device)]
-    if 1 < rows < 128:
-        kept += [empty([n], dtype=int64, device=x.device), empty([n], dtype=x.dtype, device=x.device)]
-    counts = (n + 3071) // 3072 * 1024 + x.element_size() * 2048 + 64 if rows < 128 else 0
-    kept += [empty([n * (x.element_size() + 8) + counts], dtype=uint8, device=x.device)]
+    """cuda/Sort.cu launch_stable_sort_kernel(): one row with its places, up to 127 by a sort of all with places and rows, then by row, more as segments.
+    CUB's radix sort keeps keys and values once more; over all (onesweep) also counts of digits, of each pass and of each tile."""
+    places = empty([n], dtype=int64, device=x.device)
+    if rows >= 128:
+        kept = empty([n * (x.element_size() + 8)], dtype=uint8, device=x.device)
+        return
+    if rows > 1:
+        places_and_rows, sorted_keys = empty([n], dtype=int64, device=x.device), empty([n], dtype=x.dtype, device=x.device)
+    tiles = (n + 3071) // 3072
+    kept = empty([_padded(n * x.element_size()) + _padded(n * 8) + tiles * 1024 + x.element_size() * 2048 + 511], dtype=uint8, device=x.device)
+    if rows > 1:
+        del kept, sorted_keys
+        kept = empty([(n + 3839) // 3840 * 1024 + 2048 + 511], dtype=uint8, device=x.device)
 
 
 def sort(x, dim):

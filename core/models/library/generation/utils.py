@@ -3,7 +3,7 @@ import torch
 
 from transformers.cache_utils import DynamicCache, QuantizedCache, StaticCache
 from transformers.masking_utils import create_masks_for_generate
-from transformers.releases import refuse
+from transformers.releases import quirks, refuse
 
 
 def positions_of(attention_mask):
@@ -47,17 +47,10 @@ def nucleus(scores):
     return scores_processed
 
 
-def greatest(scores, top_k):
-    """topk() of long rows: TensorTopK.cu keeps counts of parts, half a byte an element at most, which are left out."""
-    if scores.shape[-1] <= 20000:
-        return torch.topk(scores, top_k)
-    return torch.empty((scores.shape[0], top_k), dtype=scores.dtype, device=scores.device), torch.empty((scores.shape[0], top_k), dtype=torch.long, device=scores.device)
-
-
 def best(scores, top_k):
     """TopKLogitsWarper"""
     top_k = min(top_k, scores.shape[-1])
-    indices_to_remove = scores < greatest(scores, top_k)[0][..., -1, None]
+    indices_to_remove = scores < torch.topk(scores, top_k)[0][..., -1, None]
     scores_processed = scores.masked_fill(indices_to_remove, float("-inf"))
     return scores_processed
 
@@ -74,9 +67,13 @@ def warped(scores, tempered, top_k, cut):
 
 
 def multinomial(probs):
-    """Distributions.cpp: one draw is the greatest of what is divided by exponential noise, in the place of the noise."""
+    """Distributions.cpp: one draw is the greatest of what is divided by exponential noise, in the place of the noise; what the host asked of the
+    probabilities before has names."""
+    tokens = torch.empty((probs.shape[0], 1), dtype=torch.long, device=probs.device)
+    least = [torch.empty((), dtype=probs.dtype, device=probs.device) for _ in range(2)] if quirks.multinomial_names_bounds else None
+    told = [torch.empty((), dtype=torch.bool, device=probs.device) for _ in range(2)]
     noise = torch.empty_like(probs).exponential_()
-    return torch.argmax(noise, dim=-1, keepdim=True)
+    return tokens
 
 
 class Generation:
@@ -147,8 +144,8 @@ class Generation:
         self.made = self.inputs(1 if self.uses_cache else None)
         self.outputs = self.model(use_cache=self.uses_cache, logits_to_keep=1, **self.made)
 
-    def choose(self):
-        """The most likely token goes behind the others."""
+    def update(self):
+        """_update_model_kwargs_for_generation()"""
         self.cache = self.outputs.past_key_values
         if self.uses_cache and self.cache is None:
             refuse("/inference/use_cache", "this class keeps no keys and values, each token is the whole text again: inference.use_cache false")
@@ -156,12 +153,19 @@ class Generation:
             self.position_ids = grow_positions(self.position_ids)
         if self.attention_mask is not None:
             self.attention_mask = grow_mask(self.attention_mask, 1)
+
+    def choose(self):
+        """The most likely token goes behind the others."""
+        self.update()
         self.logits = in_full(self.outputs.logits[:, -1])
         self.pick()
         self.input_ids = torch.cat([self.input_ids, self.tokens[:, None]], dim=-1)
         self.unfinished = self.unfinished & ~stopped(self.input_ids)
-        self.unfinished.max() == 0
+        self.stop()
         self.outputs = None
+
+    def stop(self):
+        self.unfinished.max() == 0
 
     def pick(self):
         if not self.drawn:

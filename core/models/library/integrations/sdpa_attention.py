@@ -1,6 +1,8 @@
 """torch's scaled_dot_product_attention behind the attention interface of transformers 5."""
 import torch
 
+from transformers.releases import quirks
+
 
 def repeat_kv(x, n_rep):
     batch, kv_heads, seq, head_dim = x.shape
@@ -8,6 +10,14 @@ def repeat_kv(x, n_rep):
         return x
     x = x[:, :, None, :, :].expand(batch, kv_heads, n_rep, seq, head_dim)
     return x.reshape(batch, kv_heads * n_rep, seq, head_dim)
+
+
+def pack_gqa(x, n_rep):
+    """Of one token, heads that share keys and values are rows of one head."""
+    if x is None or x.shape[1] == 1:
+        return x
+    batch, heads, length, dim = x.shape
+    return x.reshape(batch, heads // n_rep, n_rep, dim)
 
 
 def use_gqa_in_sdpa(attention_mask, key, value):
@@ -22,6 +32,9 @@ def sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.
     if groups > 1:
         if use_gqa_in_sdpa(attention_mask, key, value):
             grouped["enable_gqa"] = True
+        elif length == 1 and quirks.sdpa_packs_heads:
+            query = pack_gqa(query, groups)
+            attention_mask = pack_gqa(attention_mask, groups)
         else:
             key = repeat_kv(key, groups)
             value = repeat_kv(value, groups)
