@@ -143,10 +143,10 @@ static struct run_tape tape_of(const struct generating *g)
     return (struct run_tape){g->run.births, g->run.events};
 }
 
-/* Positions of the whole text, which no cache has cut, live until the second token behind theirs asks the model. */
+/* Positions of the whole text, which no cache has cut, live until the second token behind theirs asks the model; so do those of earlier releases. */
 static uint32_t steps_held(const struct generating *g)
 {
-    return g->q->cache == CACHE_NONE ? 2 : 1;
+    return g->q->cache == CACHE_NONE || !g->q->quirks->generate_keeps_positions ? 2 : 1;
 }
 
 /* The last played step, behind as many as may hold what dies in it. NULL: nothing of it can be told. */

@@ -187,10 +187,10 @@ static void lay_beside(const char *file, size_t least)
             is(id, "static_bytes", made.static_bytes, whole(row, "static_bytes"));
             is(id, "prefill_bytes", made.prefill_bytes, whole(row, "prefill_bytes"));
             near(id, "decode_bytes", made.decode_bytes, whole(row, "decode_bytes"), whole(row, "decode_bytes") / (strcmp(id, "generate/gpt2-eager-2025") ? 300 : 39));
-        } else if (earlier) { /* two small blocks of positions */
+        } else if (earlier) { /* of what a block was cut from and left, where models are large */
             is(id, "static_bytes", made.static_bytes, whole(row, "static_bytes"));
-            near(id, "prefill_bytes", made.prefill_bytes, whole(row, "prefill_bytes"), 1536);
-            near(id, "decode_bytes", made.decode_bytes, whole(row, "decode_bytes"), padded ? whole(row, "decode_bytes") / 1000 : 1536);
+            is(id, "prefill_bytes", made.prefill_bytes, whole(row, "prefill_bytes"));
+            near(id, "decode_bytes", made.decode_bytes, whole(row, "decode_bytes"), padded ? whole(row, "decode_bytes") / 1000 : whole(row, "static_bytes") >> 30 ? whole(row, "decode_bytes") / 700 : 512);
         } else {
             is(id, "static_bytes", made.static_bytes, whole(row, "static_bytes"));
             near(id, "prefill_bytes", made.prefill_bytes, whole(row, "prefill_bytes"), strcmp(id, "generate/gpt2-eager") ? static_cache(id) : 5120);
@@ -223,7 +223,7 @@ END_TEST
 /* Each kind of layer that keeps something, and tokens that are drawn. */
 START_TEST(types_generate_as_real_pytorch_does)
 {
-    lay_beside("tests/data/accuracy/generate_types.jsonl", 107);
+    lay_beside("tests/data/accuracy/generate_types.jsonl", 190);
 }
 END_TEST
 

@@ -1,6 +1,5 @@
 """bloom by earlier releases."""
-from transformers.modeling_decoder import positions
-from transformers.modeling_gpt import drops_weights, mask_for_kernel, run_layer
+from transformers.modeling_gpt import drops_weights, mask_for_kernel, places_of, run_layer
 from transformers.releases import of, quirks
 
 if not quirks.loss_by_function:
@@ -58,7 +57,7 @@ if not quirks.bloom_alibi_of_length:
         """Ones stand for a mask that is left out"""
         use_cache = use_cache and (quirks.bloom_trains_with_cache or not quirks.bloom_cache_class)
         inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
-        position = positions(inputs_embeds, seen) if quirks.bloom_cache_class and quirks.gpt_all_cache_position else None
+        position = places_of(self, inputs_embeds, seen) if quirks.bloom_cache_class and quirks.gpt_all_cache_position else None
         hidden_states = self.word_embeddings_layernorm(inputs_embeds)
         if attention_mask is None:
             attention_mask = torch.ones(inputs_embeds.shape[:2], device=inputs_embeds.device)

@@ -1,7 +1,7 @@
 """gpt_neo by earlier releases."""
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_decoder import look_up, positions
-from transformers.modeling_gpt import drops_weights, mask_for_kernel, run_layer
+from transformers.modeling_gpt import drops_weights, mask_for_kernel, places_of, run_layer
 from transformers.releases import of, quirks, refuse
 
 GPTNeoForCausalLM.casts = bool(quirks.gpt_cast_logits), bool(quirks.gpt_cast_logits)
@@ -41,12 +41,14 @@ if quirks.gpt_all_cache_position:
     @capture_outputs
     def forward(self, input_ids=None, past_key_values=None, attention_mask=None, position_ids=None, inputs_embeds=None, use_cache=None, **kwargs):
         by_position = quirks.gpt_neo_cache_class
-        position_ids = None if by_position else positions(input_ids, 0)
+        if not by_position:
+            position_ids = positions(input_ids, 0)
         inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
         if by_position:
-            position_ids = positions(inputs_embeds, seen)
+            row = places_of(self, inputs_embeds, seen)
+            position_ids = row if position_ids is None else position_ids
         of = {"config": self.config, "inputs_embeds": inputs_embeds, "attention_mask": attention_mask, "past_key_values": past_key_values,
-              "position_ids": position_ids}
+              "position_ids": row if by_position else position_ids}
         mask = create_causal_mask(**of) if by_position else None
         places = self.wpe(position_ids)
         hidden_states = inputs_embeds + places
@@ -55,7 +57,7 @@ if quirks.gpt_all_cache_position:
         hidden_states = self.drop(hidden_states)
         for block in self.h:
             outputs = run_layer(self, block, hidden_states, past_key_values=past_key_values, attention_mask=mask, use_cache=use_cache,
-                                cache_position=position_ids if by_position else None)
+                                cache_position=row if by_position else None)
             hidden_states = outputs[0]
         hidden_states = self.ln_f(hidden_states)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states.view(inputs_embeds.shape), past_key_values=past_key_values)

@@ -1,7 +1,7 @@
 """gptj, and what codegen has from it, by earlier releases."""
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_decoder import look_up, positions
-from transformers.modeling_gpt import drops_weights, keeps_causal_buffer, padding_to_add, run_layer
+from transformers.modeling_gpt import drops_weights, keeps_causal_buffer, padding_to_add, places_of, run_layer
 from transformers.releases import of, quirks, refuse
 
 GPTJForCausalLM.casts = bool(quirks.gpt_cast_logits), False
@@ -95,9 +95,10 @@ if not quirks.checkpoint_keywords:
                 mask = padding_to_add(attention_mask, self.dtype)
         inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
         if by_position:
-            position_ids = positions(inputs_embeds, seen)
+            row = places_of(self, inputs_embeds, seen)
+            position_ids = row if position_ids is None else position_ids
             mask = create_causal_mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask,
-                                      past_key_values=past_key_values, position_ids=position_ids)
+                                      past_key_values=past_key_values, position_ids=row)
         hidden_states = self.drop(inputs_embeds)
         for block in self.h:
             outputs = run_layer(self, block, hidden_states, past_key_values=past_key_values, attention_mask=mask, position_ids=position_ids)

@@ -30,7 +30,7 @@ if quirks.mask_by_position and quirks.mask_by_cache_position:
         row, given = [], past_key_values
 
         def masks_after(**of):
-            row.append(positions(of["inputs_embeds"], 0) if given is None else None)
+            row.append(positions(of["inputs_embeds"], 0) if given is None and not hasattr(model, "places_given") else None)
             return create_mask(**of)
 
         inputs_embeds, past_key_values, position_ids, masks = begin_after(

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from transformers.masking_utils import create_causal_mask
-from transformers.modeling_decoder import CausalLM
+from transformers.modeling_decoder import CausalLM, positions
 from transformers.modeling_utils import slice_logits_to_keep
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.releases import quirks
@@ -17,6 +17,11 @@ def run_layer(model, layer, hidden_states, **by_name):
     names = tuple(by_name)
     return model._gradient_checkpointing_func(
         lambda hidden_states, *values: layer(hidden_states, **dict(zip(names, values))), hidden_states, *by_name.values())
+
+
+def places_of(model, inputs, seen):
+    """cache_position, which generate() hands over."""
+    return model.places_given[None] if hasattr(model, "places_given") else positions(inputs, seen)
 
 
 def padding_to_add(attention_mask, dtype):

@@ -1,7 +1,6 @@
 """opt by earlier releases; its layer: modeling_bart.py."""
 from transformers.modeling_bart import positions_of
-from transformers.modeling_decoder import positions
-from transformers.modeling_gpt import mask_for_kernel, run_layer
+from transformers.modeling_gpt import mask_for_kernel, places_of, run_layer
 from transformers.releases import of, quirks
 
 OPTForCausalLM._supports_sdpa = bool(quirks.opt_sdpa)
@@ -15,17 +14,17 @@ if not quirks.opt_ones_for_positions:
     def forward(self, input_ids=None, attention_mask=None, past_key_values=None, inputs_embeds=None, use_cache=None, position_ids=None, **kwargs):
         """Ones stand for a mask that is left out"""
         inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
-        position = positions(inputs_embeds, seen) if quirks.opt_cache_class and quirks.gpt_all_cache_position else None
+        position = places_of(self, inputs_embeds, seen) if quirks.opt_cache_class and quirks.gpt_all_cache_position else None
         if attention_mask is None:
             attention_mask = torch.ones(inputs_embeds.shape[0], seen + inputs_embeds.shape[1], device=inputs_embeds.device)
-        if quirks.gpt_create_mask:
+        if quirks.gpt_create_mask and position_ids is None:
             position_ids = positions_of(attention_mask)
         mask = (create_causal_mask if quirks.opt_cache_class else mask_for_kernel)(
             config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
             position_ids=None if quirks.gpt_create_mask else position)
-        if not quirks.gpt_create_mask and quirks.opt_sdpa:
+        if not quirks.gpt_create_mask and quirks.opt_sdpa and position_ids is None:
             position_ids = positions_of(attention_mask)
-        if position_ids is not None and seen:
+        if position_ids is not None and seen and position_ids.shape[1] > input_ids.shape[1]:
             position_ids = position_ids[:, seen:]
         places = self.embed_positions(position_ids) if quirks.opt_sdpa else self.embed_positions(None, attention_mask, seen)
         if self.project_in is not None:

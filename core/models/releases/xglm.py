@@ -1,7 +1,7 @@
 """xglm by earlier releases."""
 from transformers.modeling_gpt import run_layer
 from transformers.modeling_outputs import CausalLMOutputWithPast
-from transformers.releases import of, quirks
+from transformers.releases import of, quirks, refuse
 from transformers.utils.generic import can_return_tuple
 
 
@@ -50,6 +50,8 @@ if not quirks.xglm_returns_weights:
         if not quirks.xglm_cache_class and position_ids is None:
             position_ids = places(input_ids, past_key_values.get_seq_length() if past_key_values is not None else 0)
         inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
+        if seen and not quirks.xglm_cache_class:
+            refuse("/stack/transformers", "this class keeps a tuple of keys and values in this release: its generate() is not modelled yet")
         cache_position = torch.arange(seen, seen + inputs_embeds.shape[1], device=inputs_embeds.device) if quirks.masks_by_utils else None
         attention_mask = create_causal_mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask,
                                             past_key_values=past_key_values)

@@ -7,6 +7,7 @@ Weights that bitsandbytes packs go through transformers' own loader, from a chec
 """
 import functools
 import gc
+import importlib.metadata
 import json
 import os
 import random
@@ -61,7 +62,8 @@ def load(asked, path):
     with tempfile.TemporaryDirectory() as folder:
         step.checkpoint_of_holes(model, folder, step.DEFAULTS["shard_bytes"])
         config.save_pretrained(folder)
-        return AutoModelForCausalLM.from_pretrained(folder, quantization_config=BitsAndBytesConfig(**how), device_map={"": 0}, attn_implementation=used, dtype=dtype), used
+        named = "dtype" if int(importlib.metadata.version("transformers").split(".")[0]) > 4 else "torch_dtype"
+        return AutoModelForCausalLM.from_pretrained(folder, quantization_config=BitsAndBytesConfig(**how), device_map={"": 0}, attn_implementation=used, **{named: dtype}), used
 
 
 def trace(asked, path):

@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BASE = {"weights": "bf16", "attention": "sdpa", "batch": 2, "prompt": 150, "new": 9, "cache": None, "padded": False, "drawn": None, "use_cache": None}
 WAYS = {"sdpa": {}, "eager": {"attention": "eager", "prompt": 37, "new": 12}, "padded": {"padded": True, "batch": 3, "prompt": 40}, "one": {"batch": 1, "prompt": 700, "new": 3},
         "long": {"batch": 1, "prompt": 5, "new": 90}, "fp32": {"weights": "fp32", "prompt": 33}, "nf4": {"weights": "nf4"}, "int8": {"weights": "int8", "prompt": 70},
-        "drawn": {"drawn": {"top_k": 50}}, "nucleus": {"drawn": {"top_k": 0, "top_p": 0.9, "temperature": 0.7}, "batch": 16}, "both": {"drawn": {"top_p": 0.9}, "batch": 16, "prompt": 3},
+        "wide": {"drawn": {"top_p": 0.9}, "batch": 5, "prompt": 20}, "gqa": {"padded": True, "batch": 3, "prompt": 700, "new": 4}, "drawn": {"drawn": {"top_k": 50}}, "nucleus": {"drawn": {"top_k": 0, "top_p": 0.9, "temperature": 0.7}, "batch": 16}, "both": {"drawn": {"top_p": 0.9}, "batch": 16, "prompt": 3},
         "static": {"cache": "static"}, "static-padded": {"cache": "static", "padded": True, "batch": 3, "prompt": 40}, "fp8": {"cache": "fp8"},
         "uncached": {"use_cache": False}, "uncached-eager": {"use_cache": False, "attention": "eager", "prompt": 37, "new": 12},
         "uncached-padded": {"use_cache": False, "padded": True, "batch": 3, "prompt": 40}, "uncached-one": {"use_cache": False, "batch": 1, "prompt": 5, "new": 90}}
@@ -35,8 +35,9 @@ FIGURES = ("static_bytes", "prefill_bytes", "decode_bytes", "peak_allocated_byte
 def experts_of(config):
     """What a loop over experts is told: the first of 5 and before are modules in turn."""
     inner = config.get("text_config", config)
-    n = [inner[k] for k in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts") if inner.get(k)]
-    return n[0] if n else None
+    n, k = ([inner[k] for k in names if inner.get(k)] for names in (("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+                                                                   ("num_experts_per_tok", "num_experts_per_token", "moe_topk")))
+    return (n[0], k[0] if k else 1) if n else (None, 1)
 
 
 def rows_alike():
@@ -70,7 +71,7 @@ def trace(config, asked):
         whole = transformers.AutoModelForImageTextToText._model_mapping
         if transformers.CONFIG_MAPPING[config["model_type"]] in whole:
             transformers.AutoModelForCausalLM._model_mapping = whole
-    experts, top_k = experts_of(config) if version < (5, 0) else None, 1
+    experts, top_k = experts_of(config) if version < (5, 0) else (None, 1)
     if config["model_type"] == "dbrx":  # its experts are a loop in every release
         experts, top_k = config["ffn_config"]["moe_num_experts"], config["ffn_config"]["moe_top_k"]
     if config["model_type"] == "jetmoe":
@@ -105,6 +106,7 @@ def trace(config, asked):
 
     def unfinished(self, *args, **kwargs):
         left[0] -= 1
+        reads.seq = asked["prompt"] + asked["new"] - left[0] - 1 if asked["use_cache"] is False or left[0] == asked["new"] - 1 else 1  # of the next forward
         return left[0] >= 0
 
     setattr(type(model), name, prefill)
