@@ -358,8 +358,7 @@ static sv get_shape(struct script *s, sv self, uint32_t data)
     return sizes_value(s, shape_of(self_of(self)));
 }
 
-/* fully_shard's parameter, while its unit is not gathered: a DTensor, whose dtype its shard has, on the host too */
-static enum dtype dtype_told(const struct tensor *t)
+enum dtype tensor_dtype_told(const struct tensor *t)
 {
     const struct param *p = t->param;
 
@@ -371,7 +370,7 @@ static enum dtype dtype_told(const struct tensor *t)
 static sv get_dtype(struct script *s, sv self, uint32_t data)
 {
     (void)data;
-    return sv_keep(natives_of(s)->dtypes[dtype_told(self_of(self))]);
+    return sv_keep(natives_of(s)->dtypes[tensor_dtype_told(self_of(self))]);
 }
 
 static sv get_device(struct script *s, sv self, uint32_t data)

@@ -56,6 +56,9 @@ static inline struct value *shape_of(const struct tensor *t)
 {
     return &t->run->values[value_in(t)];
 }
+
+/* Of fully_shard's parameter, while its unit is not gathered, a DTensor's: its shard's, on the host too. */
+enum dtype tensor_dtype_told(const struct tensor *t);
 static inline bool on_device(const struct natives *n, const struct tensor *t)
 {
     return t->run == n->run;

@@ -393,7 +393,7 @@ static sv m_is_floating_point(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
 
-    return t ? sv_bool(dtype_is_float((enum dtype)shape_of(t)->dtype)) : sv_null();
+    return t ? sv_bool(dtype_is_float(tensor_dtype_told(t))) : sv_null();
 }
 
 /* -------------------------------------------------------------------------------------------------------- new tensors */

@@ -441,4 +441,16 @@ START_TEST(what_a_release_raises_on_is_said)
 }
 END_TEST
 
-UNIT_TESTS("families", unit_test(are_written_where_asked); unit_rows(are_answered_as_rows_say, parts); unit_test(count_what_is_traced); unit_test(are_the_page); unit_test(have_a_row_for_each_program); unit_test(are_listed); unit_test(experts_that_are_modules_have_room); unit_rows(what_a_release_raises_on_is_said, gemma3);)
+/* A forward that asks the model's dtype of its first parameter, which fully_shard has not gathered: embeddings are a unit of their own. */
+START_TEST(a_sharded_parameter_has_a_dtype)
+{
+    struct reply reply = ask("{\"config\":{\"model_type\":\"qwen\",\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"intermediate_size\":512,"
+                             "\"vocab_size\":1000,\"seq_length\":512,\"kv_channels\":64},\"cluster\":{\"gpu\":\"RTX 3090\",\"gpus_per_node\":4},"
+                             "\"training\":{\"methods\":\"fsdp2\",\"tuning\":\"full\",\"micro_batch_size\":1,\"seq_len\":128}}");
+
+    ck_assert_msg(strstr(reply.r.body, "\"peak_allocated_bytes\"") != NULL, "%.600s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("families", unit_test(are_written_where_asked); unit_rows(are_answered_as_rows_say, parts); unit_test(count_what_is_traced); unit_test(are_the_page); unit_test(have_a_row_for_each_program); unit_test(are_listed); unit_test(experts_that_are_modules_have_room); unit_rows(what_a_release_raises_on_is_said, gemma3); unit_test(a_sharded_parameter_has_a_dtype);)
