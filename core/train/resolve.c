@@ -234,11 +234,13 @@ static enum err_code check_class(const struct resolving *c)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
                        "transformers %s knows rope_scaling of %s as linear and dynamic only, and raises: others came with %s", have.text,
                        type, release_text(rope).text);
-    if (heads == NO_RELEASE && a->hidden % a->heads)
+    if (!a->heads || !(a->hidden % a->heads))
+        return ERR_OK;
+    if (heads == NO_RELEASE)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
                        "%u heads do not divide the width of %u, and the config class of %s of transformers %s raises, whatever head_dim says", a->heads,
                        a->hidden, type, have.text);
-    if (heads && a->hidden % a->heads)
+    if (heads)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
                        "%u heads do not divide the width of %u, and %s of transformers %s raises: it takes head_dim since %s", a->heads,
                        a->hidden, type, have.text, release_text(heads).text);
