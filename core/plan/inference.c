@@ -196,8 +196,8 @@ static enum err_code search_live(const struct search *s, uint64_t room, uint64_t
     return rc;
 }
 
-/* The same on an allocator of that capacity, which loses some of it to blocks that it cannot split: below the former, halved until it is told to a
- * grain, or to a hundredth. */
+/* The same on an allocator of that capacity, which loses some of it to blocks that it cannot split: below the former, halved until it is told: a batch to a
+ * sequence, a prompt to a grain, or to a hundredth. */
 static enum err_code search_largest(const struct search *s, uint64_t from, uint64_t most, uint64_t grain, uint64_t *ret)
 {
     uint64_t bytes = 0, low = 0, high, at;
@@ -209,7 +209,7 @@ static enum err_code search_largest(const struct search *s, uint64_t from, uint6
         return rc;
     }
     high = at + 1;
-    for (int i = 0; i < TRIES / 2 && !rc && at > low && high - low > (low / 128 > grain ? low / 128 : grain); i++) {
+    for (int i = 0; i < TRIES && !rc && at > low && high - low > (low / 128 > grain && !s->of_batch ? low / 128 : grain); i++) {
         rc = bytes_at(s, at, true, &bytes, &fits);
         if (fits)
             low = at;

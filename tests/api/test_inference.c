@@ -257,16 +257,19 @@ START_TEST(more_gpus_never_hold_more_each)
 }
 END_TEST
 
+static const char *const short_and_long[] = {"\"weights\":\"fp16\",\"prompt_tokens\":900,\"new_tokens\":40", "\"weights\":\"fp16\",\"prompt_tokens\":32,\"new_tokens\":8",
+                                             "\"weights\":\"fp16\",\"prompt_tokens\":128,\"new_tokens\":4"};
+
 /* What is said to be the largest fits, and one more does not. */
 START_TEST(the_largest_batch_is_the_largest)
 {
     char inference[160];
-    double most = figure("T4", "\"weights\":\"fp16\",\"prompt_tokens\":900,\"new_tokens\":40", "recommendation/max_batch_size");
+    double most = figure("T4", short_and_long[_i], "recommendation/max_batch_size");
     struct reply reply;
 
     ck_assert(most > 1);
     for (int more = 0; more < 2; more++) {
-        (void)snprintf(inference, sizeof inference, "\"weights\":\"fp16\",\"prompt_tokens\":900,\"new_tokens\":40,\"batch_size\":%.0f", most + (most / 16 + 1) * more);
+        (void)snprintf(inference, sizeof inference, "%s,\"batch_size\":%.0f", short_and_long[_i], most + more);
         reply = asked("T4", inference, "");
         ck_assert_msg(reply.r.fits == !more, "%s: %.300s", inference, reply.r.body);
         ck_assert_int_eq(json_type(json_get(json_first(json_get(reply.doc, "candidates")), "reason")), more ? JSON_OBJECT : JSON_ABSENT);
@@ -754,4 +757,4 @@ UNIT_TESTS("api/inference", unit_test(generates_without_a_cache); unit_rows(a_mi
     unit_rows(octocoder_is_within_three_percent, octocoder);
     unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less); unit_test(a_hybrid_cache_is_named);
-           unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
+           unit_rows(the_largest_batch_is_the_largest, short_and_long); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
