@@ -92,6 +92,12 @@ static void near(const char *id, const char *what, uint64_t made, uint64_t truth
         is(id, what, made, truth);
 }
 
+/* Its tokens take blocks that were cut from the prompt's large ones; which of these is not what PyTorch's allocator finds there. The prompt is the peak. */
+static bool cut_from_large(const char *id)
+{
+    return strstr(id, "/olmo2/4.53/") || strstr(id, "/olmoe/4.48/") || strstr(id, "/phi3/4.48/");
+}
+
 /* Known differences, none of them traced yet: one segment of 2 or 20 MiB. */
 static uint64_t one_segment(const char *id)
 {
@@ -187,10 +193,11 @@ static void lay_beside(const char *file, size_t least)
             is(id, "static_bytes", made.static_bytes, whole(row, "static_bytes"));
             is(id, "prefill_bytes", made.prefill_bytes, whole(row, "prefill_bytes"));
             near(id, "decode_bytes", made.decode_bytes, whole(row, "decode_bytes"), whole(row, "decode_bytes") / (strcmp(id, "generate/gpt2-eager-2025") ? 300 : 39));
-        } else if (earlier) { /* of what a block was cut from and left, where models are large */
+        } else if (earlier) {
             is(id, "static_bytes", made.static_bytes, whole(row, "static_bytes"));
             is(id, "prefill_bytes", made.prefill_bytes, whole(row, "prefill_bytes"));
-            near(id, "decode_bytes", made.decode_bytes, whole(row, "decode_bytes"), padded ? whole(row, "decode_bytes") / 1000 : whole(row, "static_bytes") >> 30 ? whole(row, "decode_bytes") / 700 : 512);
+            near(id, "decode_bytes", made.decode_bytes, whole(row, "decode_bytes"),
+                 padded ? whole(row, "decode_bytes") / 1000 : cut_from_large(id) ? whole(row, "decode_bytes") / 700 : 512);
         } else {
             is(id, "static_bytes", made.static_bytes, whole(row, "static_bytes"));
             near(id, "prefill_bytes", made.prefill_bytes, whole(row, "prefill_bytes"), strcmp(id, "generate/gpt2-eager") ? static_cache(id) : 5120);
