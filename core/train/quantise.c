@@ -97,8 +97,10 @@ static enum err_code by_bnb(const struct asked *a, struct err *err)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization",
                        "transformers from 5.0 on packs a head that has a bias, and peft raises where it trains it (\"only Tensors of floating point dtype can "
                        "require gradients\"): transformers 4.57, or quantization none");
-    if (a->r->quantization == KBIT_INT8 && !q->bnb_int8_in_rows)
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/bitsandbytes", "int8 as bitsandbytes multiplies it before 0.45 is not modelled yet");
+    if (a->r->quantization == KBIT_INT8 && !q->bnb_int8_in_rows && a->r->method != METHOD_SINGLE && a->r->method != METHOD_DDP)
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/bitsandbytes",
+                       "int8 as bitsandbytes multiplies it before 0.45, whose weights are laid out anew when they are used first, is modelled under single "
+                       "and ddp");
     if (bnb_apply(&a->m->tree, &o, err))
         return err->code;
     return a->r->quantize_experts ? experts_by_bnb(a, &o, err) : ERR_OK;

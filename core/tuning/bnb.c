@@ -111,7 +111,9 @@ void bnb_context_end(struct run *r, void *context)
     struct bnb_context *c = context;
 
     value_unref(r, c->kept);
-    c->kept = 0;
+    value_unref(r, c->codes);
+    value_unref(r, c->columns);
+    c->kept = c->codes = c->columns = 0;
     c->next = c->linear->idle;
     c->linear->idle = c;
 }

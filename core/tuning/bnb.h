@@ -6,8 +6,8 @@
  * Source    bitsandbytes 0.50.2: nn/modules.py Linear4bit, Params4bit, Linear8bitLt; autograd/_functions.py MatMul4Bit, MatMul8bitLt; functional.py
  *           quantize_4bit, dequantize_4bit; backends/cuda/ops.py. transformers 5.23: integrations/bitsandbytes.py, quantizers/,
  *           core_model_loading.py, modeling_utils.py caching_allocator_warmup. peft 0.21.2: utils/other.py, tuners/lora/bnb.py. Traced:
- *           tests/data/accuracy/kbit.jsonl. Releases of transformers before 5 load file by file (kbit_shards.c); bitsandbytes from 0.43 on, int8 from 0.45 on:
- *           cases.jsonl, stacks.jsonl.
+ *           tests/data/accuracy/kbit.jsonl. Releases of transformers before 5 load file by file (kbit_shards.c); bitsandbytes from 0.43 on, int8
+ *           before 0.45 by bnb_tiled.c: cases.jsonl, stacks.jsonl, older.jsonl.
  * Models    LLM.int8() without outliers: which columns have them is data. One GPU, what wraps a model that stands on it, and
  *           4-bit weights that FSDP1 and fully_shard shard.
  * Errors    ERR_NOMEM.

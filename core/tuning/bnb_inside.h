@@ -14,7 +14,8 @@ struct bnb_linear {
     int64_t in, out, blocks;       /* blocks: of BNB_BLOCK elements, each with an absmax */
     bool int8, doubly, transposed, compute_is_set; /* transposed: the checkpoint holds it as Conv1D does */
     enum dtype compute, dtype;     /* dtype: of the weight before */
-    val absmax, code, offset, nested_absmax, nested_code;
+    bool tiled;                    /* int8 before 0.45: its weight lies as the kernel wants it, since it was used first */
+    val absmax, code, offset, nested_absmax, nested_code, tile_indices;
     struct bnb_context *idle;      /* of nodes that have ended */
 };
 
@@ -24,6 +25,7 @@ struct bnb_context {
     struct bnb_linear *linear;
     struct bnb_context *next; /* of those that nobody uses */
     val kept;                 /* 0: nothing is */
+    val codes, columns;       /* int8 before 0.45: of its input, quantised by columns */
     bool of_input, of_bias;   /* whose gradients backward makes */
 };
 /* One whose node's backward that is; NULL: no room. */
@@ -32,6 +34,7 @@ void bnb_context_end(struct run *r, void *context);
 
 val bnb_forward(struct run *r, struct module *m, val x);
 val bnb_forward_int8(struct run *r, struct module *m, val x);
+val bnb_matmul_tiled(struct run *r, struct bnb_linear *l, struct param *weight, val x, val bias); /* bnb_tiled.c */
 val bnb_bias(struct run *r, struct module *m, enum dtype dtype); /* of the module in that dtype, for good; 0: it has none */
 
 val bnb_unpacked(struct run *r, const struct bnb_linear *l, int ndim,

@@ -152,6 +152,9 @@ val bnb_forward_int8(struct run *r, struct module *m, val x)
     x = local(r, x);
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    out = matmul_8bit(r, m->extra, x, bnb_bias(r, m, dtype_of(r, x)));
+    if (r->q->bnb_int8_in_rows)
+        out = matmul_8bit(r, m->extra, x, bnb_bias(r, m, dtype_of(r, x)));
+    else
+        out = bnb_matmul_tiled(r, m->extra, m->weight, x, bnb_bias(r, m, dtype_of(r, x)));
     return frame_leave(r, f, run_dead(r) ? 0 : out);
 }

@@ -73,6 +73,8 @@ static val quantise_int8(struct run *r, struct bnb_linear *l)
         packed = kbit_kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
     } else {
         packed = quantise_both_ways(r, l);
+        l->tiled = false;
+        l->tile_indices = 0;
     }
     value_unref(r, again);
     value_unref(r, half);

@@ -265,6 +265,29 @@ START_TEST(torchao_makes_nf4_by_index)
 END_TEST
 
 /* transformers 5 takes a kernel that does not train; where no release is named it is the last one before */
+/* Before 0.45 the graph keeps of each input what it was quantised to by columns, a byte an element; rows and weights hold as much. */
+START_TEST(int8_was_tiled)
+{
+#define TILED(intermediate, bnb)                                                                                                                    \
+    "{\"config\":{\"model_type\":\"llama\",\"hidden_size\":512,\"intermediate_size\":" intermediate ",\"num_attention_heads\":8,\"num_hidden_layers\":4," \
+    "\"vocab_size\":512},\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"tuning\":\"qlora\",\"quantization\":\"int8\"," \
+    "\"gradient_checkpointing\":false,\"micro_batch_size\":4,\"seq_len\":512},\"stack\":{\"transformers\":\"4.48\",\"bitsandbytes\":\"" bnb "\"}}"
+    struct reply tiled = ask(TILED("1408", "0.43")), rows = ask(TILED("1408", "0.45")), unfilled = ask(TILED("1400", "0.43"));
+    double before = 0, after = 0, inputs = 4.0 * 512 * (6 * 512 + 1408), weights = 4.0 * 512 * (4 * 512 + 3 * 1408), is = 0, was = 0;
+
+    ck_assert_msg(json_number(reply_at(&tiled, PEAK), &before), "%s", tiled.r.body);
+    ck_assert_msg(json_number(reply_at(&rows, PEAK), &after), "%s", rows.r.body);
+    ck_assert_msg(before - after > 3 * inputs && before - after < 5 * inputs, "%.0f beside %.0f", before, after);
+    ck_assert(json_number(reply_at(&tiled, PARTS "parameters"), &was) && json_number(reply_at(&rows, PARTS "parameters"), &is));
+    ck_assert_msg(was >= is && was - is < 0.1 * weights, "%.0f beside %.0f", was, is);
+    ck_assert_msg(strstr(unfilled.r.body, "tiles of 32 columns") != NULL, "%s", unfilled.r.body);
+    reply_done(tiled);
+    reply_done(rows);
+    reply_done(unfilled);
+#undef TILED
+}
+END_TEST
+
 START_TEST(awq_goes_back_to_its_last_release)
 {
 #define AWQ "{\"model\":\"Qwen/Qwen2-0.5B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"quantization\":\"awq4\",\"seq_len\":1024,\"precision\":\"fp16\"}"
@@ -453,4 +476,4 @@ UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(p
            unit_rows(says_why_they_are_not, refused); unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index);
            unit_test(awq_goes_back_to_its_last_release); unit_test(hqq_goes_back_to_its_last_release);
            unit_test(checkpoints_of_awq_go_back_too); unit_test(packed_experts_hold_less); unit_test(experts_in_8_bits_hold_less); unit_rows(axolotl_casts_what_nothing_packs, casts);
-           unit_rows(says_why_experts_are_not_packed, unpacked_experts); unit_test(small_states_hold_less);)
+           unit_rows(says_why_experts_are_not_packed, unpacked_experts); unit_test(small_states_hold_less); unit_test(int8_was_tiled);)

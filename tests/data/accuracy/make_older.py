@@ -38,6 +38,12 @@ CONFIGS["phi"] = CONFIGS["phi3"] = SHAPE
 CONFIGS["phi3-long"] = {**SHAPE, "original_max_position_embeddings": 1024, "sliding_window": 128,
                         "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 32}}
 EAGER, SDPA = {"precision": "bf16", "attention": "eager"}, {"precision": "bf16", "attention": "sdpa"}
+CONFIGS["llama"] = SHAPE
+CONFIGS["gemma2"] = {**SHAPE, "head_dim": 64, "sliding_window": 128}
+CONFIGS["opt"] = {"hidden_size": 512, "ffn_dim": 1408, "num_attention_heads": 8, "num_hidden_layers": 3, "vocab_size": 8000, "max_position_embeddings": 2048,
+                  "word_embed_proj_dim": 512}
+# bitsandbytes before 0.45 tiles weights at their first use
+INT8 = {"attention": "sdpa", "tuning": "qlora", "quantization": "int8", "prepare_kbit": "peft", "lora": {"rank": 8, "dropout": 0.1}}
 MIXED = {"precision": "bf16-mixed", "gradient_checkpointing": True, "padded": True}
 ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eager"}), ("mpt", "4.48", {**EAGER}),
         ("mpt", "4.48", {**MIXED, "attention": "eager"}),
@@ -50,6 +56,9 @@ ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eage
         *(("phi3", release, EAGER) for release in ("4.42", "4.44", "4.45", "4.47")), ("phi3-long", "4.44", EAGER), ("phi3-long", "4.45", EAGER),
         *(("gemma3", release, training) for release in ("5.18", "5.20", "5.22") for training in (EAGER, {**MIXED, "attention": "sdpa"})),
         ("phi3", "4.45", {**MIXED, "attention": "sdpa"}), ("phi3", "4.47", {**MIXED, "attention": "sdpa"}), ("glm4_moe", "4.57", SDPA),
+        *((kind, release, {**INT8, **how}) for kind, release in (("llama", "4.48"), ("gemma2", "4.48"), ("opt", "4.48"))
+          for how in ({"precision": "fp16-autocast"}, {"precision": "bf16", "prepare_kbit": "none"},
+                      {"precision": "fp16-autocast", "gradient_checkpointing": True, "gradient_accumulation_steps": 2})),
         ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
 
 
@@ -65,11 +74,13 @@ def main():
         rows = {json.loads(line)["id"]: line for line in open(target, encoding="utf-8")}
     for kind, release, training in ROWS:
         name = "%s-%s-%s%s" % (kind, release, training["attention"], "-mixed-ckpt-pad" if training["precision"] != "bf16" else "")
+        if "quantization" in training:
+            name = "%s-%s-int8-%s%s" % (kind, release, training["prepare_kbit"], "-ckpt-accumulated" if "gradient_checkpointing" in training else "")
         if a.only not in name or release not in pythons:
             continue
         request = {"cluster": {"gpu": "A100-80GB"},
                    "training": {"methods": "single", "tuning": "full", "gradient_checkpointing": False, "optimizer": "adamw_torch", "micro_batch_size": 2,
-                                "seq_len": 256, **training}, "stack": STACKS[release], "config": {"model_type": kind.removesuffix("-long"), **CONFIGS[kind]}}
+                                "seq_len": 256, **training}, "stack": {**STACKS[release], **({"bitsandbytes": "0.43"} if "quantization" in training else {})}, "config": {"model_type": kind.removesuffix("-long"), **CONFIGS[kind]}}
         python, _, folder = pythons[release].partition(":")
         told = subprocess.run([python, "ask.py", "-", "--json"], cwd=a.oracle, input=json.dumps(request), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, env={**os.environ, **({"PYTHONPATH": folder} if folder else {})})
