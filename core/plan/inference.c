@@ -273,6 +273,19 @@ static enum err_code explain(struct inferring *p, struct inference_candidate *c,
     return inference_reason(p, c, "does-not-fit", text);
 }
 
+/* What a replay without a limit reserves says nothing of what is missing: tensors that grow with each token leave a segment each. */
+static enum err_code explain_played(struct inferring *p, struct inference_candidate *c)
+{
+    uint64_t room = room_of(p->q), live = c->memory.peak_allocated_bytes;
+    char text[160];
+
+    if (live > room)
+        return explain(p, c, live);
+    (void)snprintf(text, sizeof text, "the allocator cannot find a free block among those it holds, at %s: live tensors leave %.1f GiB",
+                   phase_name(c->memory.peak_phase), (double)(room - live) / 1073741824.0);
+    return inference_reason(p, c, "does-not-fit", text);
+}
+
 static enum err_code settle(struct inferring *p, struct inference_candidate *c, enum generate_replay how)
 {
     struct generate_question q = inference_generate(p, c);
@@ -307,7 +320,7 @@ static enum err_code settle(struct inferring *p, struct inference_candidate *c, 
     c->fits = c->memory.fits;
     c->tight = c->memory.retries || (c->fits && (double)c->device_bytes > TIGHT * (double)p->q->capacity_bytes);
     c->reason = (struct plan_reason){0};
-    return c->fits ? ERR_OK : explain(p, c, reserved);
+    return c->fits ? ERR_OK : explain_played(p, c);
 }
 
 /* transformers cuts heads of keys too. */

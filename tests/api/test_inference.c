@@ -278,6 +278,18 @@ START_TEST(the_largest_batch_is_the_largest)
 }
 END_TEST
 
+/* Each token's keys and values are new tensors: what a replay without a limit reserves of them, hundreds of gigabytes, is not what is missing. */
+START_TEST(a_full_allocator_is_not_told_what_it_would_reserve)
+{
+    struct reply reply = ask("{\"model\":\"allenai/OLMo-2-1124-13B-DPO\",\"cluster\":{\"gpu\":\"V100-32GB\"},\"workload\":\"inference\",\"inference\":"
+                             "{\"prompt_tokens\":128,\"new_tokens\":64,\"batch_size\":127,\"weights\":\"nf4\"}}");
+    const char *detail = json_str(json_get(json_get(json_first(reply_at(&reply, "candidates")), "reason"), "detail"));
+
+    ck_assert_msg(detail && strstr(detail, "cannot find a free block among those it holds, at decode"), "%s", detail ? detail : reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(compares_three_forms_where_none_is_named)
 {
     struct reply reply = asked("RTX 4090", "\"prompt_tokens\":100,\"new_tokens\":20", "");
@@ -757,4 +769,4 @@ UNIT_TESTS("api/inference", unit_test(generates_without_a_cache); unit_rows(a_mi
     unit_rows(octocoder_is_within_three_percent, octocoder);
     unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less); unit_test(a_hybrid_cache_is_named);
-           unit_rows(the_largest_batch_is_the_largest, short_and_long); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
+           unit_rows(the_largest_batch_is_the_largest, short_and_long); unit_test(a_full_allocator_is_not_told_what_it_would_reserve); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
