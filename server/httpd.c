@@ -5,6 +5,7 @@
 #include "server/exchange.h"
 #include "server/headers.h"
 #include "server/listen.h"
+#include "server/memory.h"
 #include "server/refusal.h"
 #include "server/thread.h"
 
@@ -478,6 +479,7 @@ static void sweep(struct loop *l)
     if (l->desk.now_ms > deadline_ms) /* the clock may have begun at boot, a moment ago */
         desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED,
                     "the answer took longer than the service grants a request");
+    memory_trim_if_due();
 }
 
 /* The library does not look at a connection that is suspended. */

@@ -19,13 +19,23 @@ void memory_begin(void)
     (void)mallopt(M_ARENA_MAX, ARENAS);
 }
 
+static _Atomic bool is_due; /* one was asked for too soon after another */
+
 void memory_trim(bool at_once)
 {
     static _Atomic uint64_t last_ms;
     uint64_t now = clock_ms(), last = atomic_load(&last_ms);
+    bool may = at_once || now - last >= TRIM_MS;
 
-    if ((at_once || now - last >= TRIM_MS) && atomic_compare_exchange_strong(&last_ms, &last, now))
+    atomic_store(&is_due, !may);
+    if (may && atomic_compare_exchange_strong(&last_ms, &last, now))
         (void)malloc_trim(0);
+}
+
+void memory_trim_if_due(void)
+{
+    if (atomic_load(&is_due))
+        memory_trim(false);
 }
 #else
 void memory_begin(void)
@@ -35,5 +45,9 @@ void memory_begin(void)
 void memory_trim(bool at_once)
 {
     (void)at_once;
+}
+
+void memory_trim_if_due(void)
+{
 }
 #endif

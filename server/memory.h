@@ -13,5 +13,6 @@ void memory_begin(void); /* before any thread */
 
 /* Free pages go back to the system. Not at_once: not more often than every few seconds. */
 void memory_trim(bool at_once);
+void memory_trim_if_due(void); /* now and then: what was left out as too soon is made up for */
 
 #endif
