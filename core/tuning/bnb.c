@@ -118,7 +118,7 @@ void bnb_context_end(struct run *r, void *context)
     c->linear->idle = c;
 }
 
-struct bnb_context *bnb_context(struct run *r, struct bnb_linear *l, void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret))
+struct bnb_context *bnb_context(struct run *r, struct bnb_linear *l, bnb_backward *backward)
 {
     struct bnb_context *c = l->idle;
 

@@ -19,6 +19,8 @@ struct bnb_linear {
     struct bnb_context *idle;      /* of nodes that have ended */
 };
 
+typedef void bnb_backward(struct run *r, void *of, const val *grad, const val *saved, val *ret);
+
 /* ctx of one MatMul4Bit or MatMul8bitLt: what it has as an attribute lives as long as the node, beside what hooks see. */
 struct bnb_context {
     struct function function;
@@ -29,11 +31,25 @@ struct bnb_context {
     bool of_input, of_bias;   /* whose gradients backward makes */
 };
 /* One whose node's backward that is; NULL: no room. */
-struct bnb_context *bnb_context(struct run *r, struct bnb_linear *l, void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret));
+struct bnb_context *bnb_context(struct run *r, struct bnb_linear *l, bnb_backward *backward);
 void bnb_context_end(struct run *r, void *context);
 
 val bnb_forward(struct run *r, struct module *m, val x);
 val bnb_forward_int8(struct run *r, struct module *m, val x);
+/* MatMul8bitLt.forward between its beginning and its results. */
+struct bnb_call {
+    struct bnb_context *context; /* NULL: no room */
+    uint32_t node;               /* 0: nobody wants a gradient */
+    bool grad_enabled;           /* before */
+    int ndim;
+    int64_t size[MAX_DIMS]; /* of the output */
+    val rows;               /* the input in two dimensions */
+};
+void bnb_call_begin(struct run *r, struct bnb_linear *l, val x, val bias, bnb_backward *backward, struct bnb_call *ret);
+val bnb_call_end(struct run *r, const struct bnb_call *call, val out); /* its input is kept as an attribute, which no hook sees */
+/* torch.matmul(grad_output of two dimensions, weight).view(ctx.grad_shape): a view, so that what comes after it is not added in place */
+val bnb_gradient(struct run *r, val grad, val weight, const struct bnb_linear *l);
+
 val bnb_matmul_tiled(struct run *r, struct bnb_linear *l, struct param *weight, val x, val bias); /* bnb_tiled.c */
 val bnb_bias(struct run *r, struct module *m, enum dtype dtype); /* of the module in that dtype, for good; 0: it has none */
 

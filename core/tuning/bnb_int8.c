@@ -74,8 +74,7 @@ static val scaled_product(struct run *r, const struct bnb_linear *l, val rows)
     return out;
 }
 
-/* torch.matmul(grad_output of two dimensions, CB).view(ctx.grad_shape): a view, so that what comes after it is not added in place */
-static val gradient(struct run *r, val grad, val weight, const struct bnb_linear *l)
+val bnb_gradient(struct run *r, val grad, val weight, const struct bnb_linear *l)
 {
     int n = value_of(r, grad)->ndim;
     int64_t size[MAX_DIMS];
@@ -89,6 +88,34 @@ static val gradient(struct run *r, val grad, val weight, const struct bnb_linear
     out = run_dead(r) ? 0 : view_as(r, product, n, size);
     value_unref(r, product);
     value_unref(r, rows);
+    return out;
+}
+
+void bnb_call_begin(struct run *r, struct bnb_linear *l, val x, val bias, bnb_backward *backward, struct bnb_call *ret)
+{
+    const val in[2] = {x, bias};
+
+    *ret = (struct bnb_call){.context = bnb_context(r, l, backward), .grad_enabled = r->grad_enabled, .ndim = value_of(r, x)->ndim};
+    if (!ret->context)
+        return;
+    ret->node = function_begin(r, "MatMul8bitLtBackward", bias ? 2 : 1, in, &ret->context->function);
+    r->grad_enabled = false;
+    for (int i = 0; i < ret->ndim; i++)
+        ret->size[i] = size_of(r, x, i);
+    ret->size[ret->ndim - 1] = l->out;
+    ret->rows = owned(r, view_as(r, x, SHAPE(numel(r, x) / l->in, l->in)));
+}
+
+val bnb_call_end(struct run *r, const struct bnb_call *call, val out)
+{
+    r->grad_enabled = call->grad_enabled;
+    if (!call->node) {
+        value_unref(r, call->rows);
+        bnb_context_end(r, call->context);
+        return out;
+    }
+    call->context->kept = call->rows;
+    function_results(r, call->node, run_dead(r) ? 0 : 1, &out);
     return out;
 }
 
@@ -107,41 +134,22 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     work_add(r, OP_MUL, n, 2 * n * dtype_bytes(dtype), 1);
     value_unref(r, scale);
     if (!run_dead(r))
-        ret[0] = gradient(r, grad[0], weight, l);
+        ret[0] = bnb_gradient(r, grad[0], weight, l);
     value_unref(r, weight);
 }
 
-/* MatMul8bitLt.forward: its input is kept as an attribute, which no hook sees */
 static val matmul_8bit(struct run *r, struct bnb_linear *l, val x, val bias)
 {
-    const val in[2] = {x, bias};
-    bool grad_enabled = r->grad_enabled;
-    struct bnb_context *c = bnb_context(r, l, backward);
-    int64_t size[MAX_DIMS];
-    int n = value_of(r, x)->ndim;
-    uint32_t node;
-    val rows, product, out;
+    struct bnb_call call;
+    val product, out;
 
-    if (!c)
+    bnb_call_begin(r, l, x, bias, backward, &call);
+    if (!call.context)
         return 0;
-    node = function_begin(r, "MatMul8bitLtBackward", bias ? 2 : 1, in, &c->function);
-    r->grad_enabled = false;
-    for (int i = 0; i < n; i++)
-        size[i] = size_of(r, x, i);
-    size[n - 1] = l->out;
-    rows = owned(r, view_as(r, x, SHAPE(numel(r, x) / l->in, l->in)));
-    product = run_dead(r) ? 0 : scaled_product(r, l, rows);
-    out = run_dead(r) ? 0 : view_as(r, product, n, size);
+    product = run_dead(r) ? 0 : scaled_product(r, l, call.rows);
+    out = run_dead(r) ? 0 : view_as(r, product, call.ndim, call.size);
     value_unref(r, product);
-    r->grad_enabled = grad_enabled;
-    if (!node) {
-        value_unref(r, rows);
-        bnb_context_end(r, c);
-        return out;
-    }
-    c->kept = rows;
-    function_results(r, node, run_dead(r) ? 0 : 1, &out);
-    return out;
+    return bnb_call_end(r, &call, out);
 }
 
 val bnb_forward_int8(struct run *r, struct module *m, val x)

@@ -138,39 +138,27 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
 {
     struct bnb_context *c = of;
     struct bnb_linear *l = c->linear;
-    enum dtype dtype = dtype_of(r, c->kept);
-    int n = value_of(r, grad[0])->ndim;
-    int64_t size[MAX_DIMS];
     struct both_ways q;
-    val rows, weight, product;
+    val rows = owned(r, view_as(r, grad[0], SHAPE(numel(r, grad[0]) / l->out, l->out))), weight;
 
     (void)saved;
-    for (int i = 0; i < n; i++)
-        size[i] = size_of(r, grad[0], i);
-    size[n - 1] = l->in;
-    rows = owned(r, view_as(r, grad[0], SHAPE(numel(r, grad[0]) / l->out, l->out)));
     if (run_dead(r))
         return;
     q = quantise(r, rows, false);
-    weight = unpacked(r, l, dtype);
-    product = run_dead(r) ? 0 : owned(r, matmul(r, rows, weight));
-    ret[0] = run_dead(r) ? 0 : view_as(r, product, n, size);
-    value_unref(r, product);
+    value_unref(r, rows);
+    weight = unpacked(r, l, dtype_of(r, c->kept));
+    if (!run_dead(r))
+        ret[0] = bnb_gradient(r, grad[0], weight, l);
     forget(r, &q);
     value_unref(r, weight);
-    value_unref(r, rows);
 }
 
 val bnb_matmul_tiled(struct run *r, struct bnb_linear *l, struct param *weight, val x, val bias)
 {
-    const val in[2] = {x, bias};
-    bool grad_enabled = r->grad_enabled;
-    int n = value_of(r, x)->ndim;
-    struct bnb_context *c;
-    int64_t size[MAX_DIMS];
-    val rows, tiled = 0, product, laid_out, out, locals[2];
+    enum dtype dtype = dtype_of(r, x);
+    val tiled = 0, product, laid_out, out, locals[2];
+    struct bnb_call call;
     struct both_ways q;
-    uint32_t node;
 
     if (l->in % TILE_COLUMNS || l->out % tile_rows(r) || r->device.cc_major * 10 + r->device.cc_minor < 75) {
         run_fail(r, ERR_FIELD_CONFLICT, "/stack/bitsandbytes",
@@ -178,32 +166,22 @@ val bnb_matmul_tiled(struct run *r, struct bnb_linear *l, struct param *weight, 
                  "rows fill");
         return 0;
     }
-    c = bnb_context(r, l, backward);
-    if (!c)
+    bnb_call_begin(r, l, x, bias, backward, &call);
+    if (!call.context || run_dead(r))
         return 0;
-    node = function_begin(r, "MatMul8bitLtBackward", bias ? 2 : 1, in, &c->function);
-    r->grad_enabled = false;
-    for (int i = 0; i < n; i++)
-        size[i] = size_of(r, x, i);
-    size[n - 1] = l->out;
-    rows = owned(r, view_as(r, x, SHAPE(numel(r, x) / l->in, l->in)));
-    if (run_dead(r))
-        return 0;
-    q = quantise(r, rows, true);
+    q = quantise(r, call.rows, true);
     calls_unheard(r); /* codes and their columns are attributes of ctx, the weight is another from its first use on */
     if (!l->tiled)
         tiled = kbit_kept(r, OP_ZEROS, DTYPE_UINT8, SHAPE(l->out, l->in));
-    product = product_of(r, l, q.row_codes, dtype_of(r, x), locals);
-    out = run_dead(r) ? 0 : view_as(r, product, n, size);
-    laid_out = n < 3 || run_dead(r) ? 0 : owned(r, out); /* clone_func() of three dimensions */
+    product = product_of(r, l, q.row_codes, dtype, locals);
+    out = run_dead(r) ? 0 : view_as(r, product, call.ndim, call.size);
+    laid_out = call.ndim < 3 || run_dead(r) ? 0 : owned(r, out); /* clone_func() of three dimensions */
     if (laid_out)
-        out = cast_copy(r, laid_out, dtype_of(r, laid_out));
-    r->grad_enabled = grad_enabled;
-    if (node && !run_dead(r)) {
-        c->kept = rows;
-        c->codes = q.column_codes;
-        c->columns = q.columns;
-        q.column_codes = q.columns = rows = 0;
+        out = cast_copy(r, laid_out, dtype);
+    if (call.node && !run_dead(r)) {
+        call.context->codes = q.column_codes;
+        call.context->columns = q.columns;
+        q.column_codes = q.columns = 0;
     }
     forget(r, &q);
     value_unref(r, locals[0]);
@@ -214,11 +192,5 @@ val bnb_matmul_tiled(struct run *r, struct bnb_linear *l, struct param *weight, 
         set_data(r, weight->value, tiled);
         l->tiled = true;
     }
-    if (!node) {
-        value_unref(r, rows);
-        bnb_context_end(r, c);
-        return out;
-    }
-    function_results(r, node, run_dead(r) ? 0 : 1, &out);
-    return out;
+    return bnb_call_end(r, &call, out);
 }
