@@ -8,7 +8,6 @@ loaders/model.py _configure_embedding_dtypes and _convert_embedding_modules_dtyp
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -16,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import make_moe  # noqa: E402
 import make_stages  # noqa: E402
-from make_stages import FIGURES, QWEN3, TINY  # noqa: E402
+from make_stages import QWEN3, TINY  # noqa: E402
 
 STACK = {"torch": "2.15", "transformers": "5.23", "peft": "0.21", "framework": "transformers"}
 CKPT = dict(gradient_checkpointing=True)
@@ -67,7 +66,7 @@ def cast(axolotl, model, training):
 def trace(oracle, axolotl):
     sys.path[:0] = [oracle]
     sys.argv[0] = os.path.abspath(__file__)
-    request = json.loads(os.environ["CASTS_REQUEST"])
+    request = json.loads(os.environ["TRACED_REQUEST"])
     training = dict(request["training"])
     del training["prepare_kbit"]
     several = training["methods"] != "single"
@@ -102,26 +101,8 @@ def trace(oracle, axolotl):
 def main():
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     oracle, configs, python, axolotl = sys.argv[1:5]
-    path, rows = os.path.join(HERE, "casts.jsonl"), {}
-    if only and os.path.exists(path):
-        rows = {row["id"]: row for row in map(json.loads, open(path, encoding="utf-8"))}
-    for case in CASES:
-        if only not in case[0]:
-            continue
-        request = request_of(case, configs)
-        told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle, axolotl], env=dict(os.environ, CASTS_REQUEST=json.dumps(request)), stdout=subprocess.PIPE).stdout
-        if b"\n{" not in told:
-            print("no figures: " + case[0], file=sys.stderr)
-            continue
-        result = json.loads(told[told.rindex(b"\n{"):])
-        from make_stages_dist import figures
-        made = {k: result[k] for k in FIGURES if k in result} if case[1] == "single" else figures(result, False)
-        if case[1] == "tp":
-            request["stack"] = dict(STACK, framework="torch")
-        row = {"id": "casts/" + case[0], "group": ("one GPU, " if case[1] == "single" else "several GPUs, ") + "axolotl's casts", "body": json.dumps(request, separators=(",", ":")), **made}
-        rows[row["id"]] = row
-        with open(path, "w", encoding="utf-8") as out:
-            out.writelines(json.dumps(rows[k], separators=(",", ":")) + "\n" for k in ["casts/" + c[0] for c in CASES] if k in rows)
+    import traced_rows
+    traced_rows.remake("casts", "axolotl's casts", CASES, only, lambda case: request_of(case, configs), python, (oracle, axolotl))
 
 
 if __name__ == "__main__":

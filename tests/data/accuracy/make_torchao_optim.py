@@ -9,14 +9,13 @@ a folder with an unpacked torchao 0.18.0 wheel.
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import make_stages  # noqa: E402
-from make_stages import FIGURES, GPT2, QWEN3, TINY  # noqa: E402
+from make_stages import GPT2, QWEN3, TINY  # noqa: E402
 
 STACK = {"torch": "2.15", "transformers": "5.23", "peft": "0.21", "framework": "transformers"}
 CKPT = dict(gradient_checkpointing=True)
@@ -49,7 +48,7 @@ def optimizer_of(groups, name, folder):
 def trace(oracle, folder):
     sys.path[:0] = [oracle]
     sys.argv[0] = os.path.abspath(__file__)
-    request = json.loads(os.environ["TORCHAO_REQUEST"])
+    request = json.loads(os.environ["TRACED_REQUEST"])
     training = dict(request["training"])
     name, training["optimizer"] = training["optimizer"], "adamw_torch"
     several = training["methods"] != "single"
@@ -89,25 +88,8 @@ def request_of(case, configs):
 def main():
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     oracle, configs, python, folder = sys.argv[1:5]
-    path, rows = os.path.join(HERE, "torchao_optim.jsonl"), {}
-    if only and os.path.exists(path):
-        rows = {row["id"]: row for row in map(json.loads, open(path, encoding="utf-8"))}
-    for case in CASES:
-        if only not in case[0]:
-            continue
-        request = request_of(case, configs)
-        told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle, folder], env=dict(os.environ, TORCHAO_REQUEST=json.dumps(request)), stdout=subprocess.PIPE).stdout
-        if b"\n{" not in told:
-            print("no figures: " + case[0], file=sys.stderr)
-            continue
-        result = json.loads(told[told.rindex(b"\n{"):])
-        from make_stages_dist import figures
-        made = {k: result[k] for k in FIGURES if k in result} if case[1] == "single" else figures(result, False)
-        row = {"id": "torchao_optim/" + case[0], "group": ("one GPU, " if case[1] == "single" else "several GPUs, ") + "losses and optimizers",
-               "body": json.dumps(request, separators=(",", ":")), **made}
-        rows[row["id"]] = row
-        with open(path, "w", encoding="utf-8") as out:
-            out.writelines(json.dumps(rows[k], separators=(",", ":")) + "\n" for k in ["torchao_optim/" + c[0] for c in CASES] if k in rows)
+    import traced_rows
+    traced_rows.remake("torchao_optim", "losses and optimizers", CASES, only, lambda case: request_of(case, configs), python, (oracle, folder))
 
 
 if __name__ == "__main__":
