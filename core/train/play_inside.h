@@ -40,8 +40,7 @@ struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena);
 
 /* play_once.c */
 /* Whether a run that is played for memory has the step in which one of costs alone ends, before its last or as its last; a log of more micro-steps has other
- * ones between.
- * Of a rank beside the first, and of stages, nobody asks. */
+ * ones between. Of a rank beside the first, and of stages, nobody asks. */
 bool play_tells_costs(const struct play_question *q);
 enum err_code play_no_room(struct err *err);
 void play_look_at_host(struct kept_run *k); /* what of it lies on the host */
