@@ -334,15 +334,15 @@ uint64_t remainder_beside(uint64_t live, const struct remainder *r)
     return live + (r->held_bytes > unsplit ? r->held_bytes : unsplit);
 }
 
-uint32_t probe_fewer(const struct probe *p, uint32_t n, uint64_t stands, uint64_t needs)
+enum { FEW = 2 }; /* sequences, of which one less is half or none: worth a replay */
+
+uint32_t probe_fewer(const struct probe *p, uint32_t n, uint64_t stands, uint64_t live, const struct remainder *r)
 {
-    uint64_t budget = probe_budget(p);
-    uint32_t less = stands < budget ? (uint32_t)((double)n * (double)(budget - stands) / (double)(needs - stands)) : 0;
+    uint64_t budget = probe_budget(p), needs = remainder_beside(live, r) + r->largest_bytes;
+    uint32_t less = n > FEW && stands < budget ? (uint32_t)((double)n * (double)(budget - stands) / (double)(needs - stands)) : 0;
 
     return less && less < n ? less : n - 1;
 }
-
-enum { FEW = 4 }; /* sequences, of which one less is slower by as much as a replay is worth */
 
 /* ZeRO-3 gathers a layer's adapters between what was unpacked of its weights: what is cut so grows with the depth. */
 static bool cuts_in_each_layer(const struct step *s)
@@ -350,13 +350,19 @@ static bool cuts_in_each_layer(const struct step *s)
     return s->r.method == METHOD_ZERO3 && s->r.quantization;
 }
 
-enum err_code probe_surely_within(const struct probe *p, uint32_t n, uint64_t needs, const struct remainder *r, bool *ret)
+enum err_code probe_surely_within(const struct probe *p, uint32_t n, uint64_t live, const struct remainder *r, bool *ret)
 {
     uint64_t budget = probe_budget(p);
     bool told = !cuts_in_each_layer(p->step);
+    struct fit fit;
+    enum err_code rc;
 
-    *ret = told && needs + r->largest_bytes <= budget;
-    return *ret || needs > budget || (told && n > FEW) ? ERR_OK : probe_may_advise(p, n, ret);
+    *ret = told && remainder_beside(live, r) + r->largest_bytes <= budget;
+    if (*ret || live > budget || (told && n > FEW))
+        return ERR_OK;
+    rc = probe_fits(p, n, MEASURE_NOTHING, &fit);
+    *ret = !rc && fit.fits;
+    return rc;
 }
 
 /* Fewer sequences live below the chord from what stands to what n need: a peak is the highest of lines. */
@@ -366,16 +372,12 @@ enum err_code probe_most_within(const struct probe *p, uint32_t n, struct remain
     enum err_code rc = n ? probe_foresee(p, n, &m) : ERR_OK;
     uint64_t stands = m.static_bytes < m.walk_peak_bytes ? m.static_bytes : m.walk_peak_bytes, each = n ? (m.walk_peak_bytes - stands) / n : 0;
 
-    for (bool within = false; !rc && n;) {
-        uint64_t needs;
-
+    for (bool within = false; !rc && n; n = probe_fewer(p, n, stands, stands + n * each, r)) {
         rc = probe_remainder(p, n, r);
-        needs = remainder_beside(stands + n * each, r);
         if (!rc)
-            rc = probe_surely_within(p, n, needs, r, &within);
+            rc = probe_surely_within(p, n, stands + n * each, r, &within);
         if (rc || within)
             break;
-        n = probe_fewer(p, n, stands, needs + (n > FEW ? r->largest_bytes : 0));
     }
     *ret = n;
     return rc;

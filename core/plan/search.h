@@ -52,11 +52,11 @@ MUST_CHECK enum err_code probe_remainder(const struct probe *p, uint32_t n, stru
 
 uint64_t remainder_beside(uint64_t live, const struct remainder *r); /* with `live`; of few layers' remainder and the largest that was traced the larger */
 
-/* As many as there is room for beside what stands, where n sequences need more than there is. */
-uint32_t probe_fewer(const struct probe *p, uint32_t n, uint64_t stands, uint64_t needs);
+/* What comes to be looked at where n sequences, whose blocks live so, do not fit: as many as there is room for beside what stands; of few, one less. */
+uint32_t probe_fewer(const struct probe *p, uint32_t n, uint64_t stands, uint64_t live, const struct remainder *r);
 
-/* Whether `needs`, which is with the remainder, fits whatever the allocator does with one block more; few sequences are played before that is denied. */
-MUST_CHECK enum err_code probe_surely_within(const struct probe *p, uint32_t n, uint64_t needs, const struct remainder *r, bool *ret);
+/* Whether `live` and the remainder fit whatever the allocator does with one block more; few sequences are played before that is denied. */
+MUST_CHECK enum err_code probe_surely_within(const struct probe *p, uint32_t n, uint64_t live, const struct remainder *r, bool *ret);
 
 /* The most up to n that surely fit, as models of few layers tell; 0: not one. `r`: the remainder of the last that was looked at. */
 MUST_CHECK enum err_code probe_most_within(const struct probe *p, uint32_t n, struct remainder *r, uint32_t *ret);

@@ -414,24 +414,44 @@ static enum err_code leave_remainder(struct planning *p, struct plan_candidate *
     return c->step.r.micro_batch_size < within ? probe_remainder(probe, c->step.r.micro_batch_size, r) : ERR_OK;
 }
 
-/* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
-static enum err_code look_within(struct planning *p, struct plan_candidate *c, struct remainder *r)
+/* At the foreseen micro-batch; of one that was searched, at the next smaller until it surely fits. */
+static enum err_code look_within(struct planning *p, struct plan_candidate *c, const struct probe *probe, bool *ret)
 {
-    struct probe probe = probe_on_candidate(p, c);
-    enum err_code rc = c->fits ? leave_remainder(p, c, &probe, r) : ERR_OK;
+    bool asked = p->q->recipe.micro_batch_size;
+    struct remainder r = {0};
+    enum err_code rc = c->fits ? leave_remainder(p, c, probe, &r) : ERR_OK;
 
-    if (!c->fits)
-        probe.paces = NULL;
+    *ret = false;
     while (!rc) {
         uint32_t n = c->step.r.micro_batch_size;
 
-        rc = probe_fold(&probe, n, !c->fits, &c->memory);
+        rc = probe_fold(probe, n, !c->fits, &c->memory);
         c->low_bytes = c->memory.walk_peak_bytes;
-        c->high_bytes = remainder_beside(c->low_bytes, r);
-        if (rc || !c->fits || c->high_bytes <= probe_budget(&probe) || p->q->recipe.micro_batch_size || n == 1)
+        c->high_bytes = remainder_beside(c->low_bytes, &r);
+        *ret = c->fits && c->high_bytes <= probe_budget(probe);
+        if (!rc && c->fits && (asked || !*ret || n == 1)) /* else a block more was left when it was foreseen */
+            rc = probe_surely_within(probe, n, c->low_bytes, &r, ret);
+        if (*ret && c->high_bytes > probe_budget(probe)) /* it was played: by what is given back it stays within */
+            c->high_bytes = probe_budget(probe);
+        if (rc || !c->fits || *ret || asked || n == 1)
             return rc;
-        take_fewer(p, c, &probe, probe_fewer(&probe, n, c->memory.static_bytes, c->high_bytes));
+        take_fewer(p, c, probe, probe_fewer(probe, n, c->memory.static_bytes, c->low_bytes, &r));
     }
+    return rc;
+}
+
+/* What is played to tell whether it fits is played once. */
+static enum err_code look_once(struct planning *p, struct plan_candidate *c, bool *ret)
+{
+    unsigned char *mark = p->scratch->cur;
+    struct probe probe = probe_on_candidate(p, c);
+    enum err_code rc;
+
+    probe.plays = train_plays_new(p->scratch);
+    if (!c->fits)
+        probe.paces = NULL;
+    rc = look_within(p, c, &probe, ret);
+    arena_rewind(p->scratch, arena_kept(p->scratch, mark));
     return rc;
 }
 
@@ -449,12 +469,8 @@ static enum err_code host_of(const struct probe *probe, struct plan_candidate *c
 enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = probe_at(p, c);
-    struct remainder r = {0};
-    bool within = true;
-    enum err_code rc = look_within(p, c, &r);
-
-    if (!rc && c->fits && (p->q->recipe.micro_batch_size || c->step.r.micro_batch_size == 1))
-        rc = probe_surely_within(&probe, c->step.r.micro_batch_size, c->high_bytes, &r, &within);
+    bool within;
+    enum err_code rc = look_once(p, c, &within);
 
     if (!rc && c->fits) /* of what does not fit the time stays as it was foreseen */
         rc = pace_at(&probe, c->step.r.micro_batch_size, &c->time);
@@ -477,7 +493,7 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
         rc = widen_to_least(p, c);
     if (rc)
         return rc;
-    if (c->fits ? !within || c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe)) {
+    if (c->fits ? !within : c->low_bytes <= probe_budget(&probe)) {
         if (!c->max_micro_batch_size && c->step.r.micro_batch_size == 1)
             c->max_micro_batch_size = 1; /* its live blocks do not exceed: a replay has to tell */
         return candidate_settle(p, c);

@@ -341,6 +341,28 @@ START_TEST(what_is_bounded_fits)
 }
 END_TEST
 
+/* Two sequences that fit once cached segments are given back: nothing but a replay tells, and one would be half as fast. No more than the card is told. */
+START_TEST(few_sequences_are_played)
+{
+    struct reply reply = ask_within(API_ARENA_BYTES, "POST", "/estimate?top=64", NULL,
+                                    "{\"model\":\"meta-llama/Meta-Llama-3.1-8B\",\"cluster\":{\"name\":\"mahti\",\"nodes\":2},"
+                                    "\"training\":{\"seq_len\":2048,\"global_batch_size\":64}}");
+    int found = 0;
+
+    json_each (c, reply_at(&reply, "candidates")) {
+        const struct json *m = json_get(c, "memory");
+
+        if (!is_true(c, "fits") || strcmp(json_str(json_get(m, "basis")), "bounded") != 0)
+            continue;
+        ck_assert_uint_le(bytes_of(c, "high_bytes") + bytes_of(c, "context_bytes") + bytes_of(c, "nccl_bytes"), bytes_of(c, "capacity_bytes"));
+        found += !strcmp(json_str(json_get(c, "method")), "fsdp2") && is_true(c, "gradient_checkpointing") && !is_true(c, "sync_each_batch") &&
+                 number_of(c, "micro_batch_size") == 2 && is_true(c, "tight");
+    }
+    ck_assert_int_eq(found, 1);
+    reply_done(reply);
+}
+END_TEST
+
 /* Reducer::ensure_prior_reduction_finished(): the Trainer looks for unused parameters only where nothing is checkpointed. */
 START_TEST(buckets_want_every_gradient)
 {
@@ -356,5 +378,5 @@ START_TEST(buckets_want_every_gradient)
 }
 END_TEST
 
-UNIT_TESTS("api/fits", unit_rows(bounds_hold_what_is_played, bounded_ones); unit_rows(what_is_bounded_fits, cut_in_vain); unit_test(buckets_want_every_gradient); unit_rows(four_bits_have_to_be_loaded, loads); unit_test(short_sequences_end); unit_test(a_failure_is_its_own);
+UNIT_TESTS("api/fits", unit_rows(bounds_hold_what_is_played, bounded_ones); unit_rows(what_is_bounded_fits, cut_in_vain); unit_test(few_sequences_are_played); unit_test(buckets_want_every_gradient); unit_rows(four_bits_have_to_be_loaded, loads); unit_test(short_sequences_end); unit_test(a_failure_is_its_own);
            unit_rows(every_size_answers, wide); unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
