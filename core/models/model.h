@@ -91,6 +91,7 @@ struct model {
     val items;                    /* that number where a wrapper of the model cast it: a tensor, which forward hands on; else 0 */
     bool score_head;              /* its class has a head that peft trains in full: task.h `saved`, model_take_class() */
     bool takes_token_types;       /* declare() says so: its tokenizer hands out token_type_ids beside the mask */
+    bool writes_into_views;       /* declare() says so: its forward writes into views of what a gradient passes through */
     bool names_whole_modules;     /* _no_split_modules: device_map cuts no layer */
     bool takes_items;             /* forward takes num_items_in_batch: a **kwargs, in that release */
     bool only_sizes;              /* declared to be looked at: in which dtype is nobody's question */

@@ -675,6 +675,7 @@ static void hear(struct program *p, struct model *m)
     if (script_find(s, p->model_class, script_symbol(s, "position_table"), &table) == 0)
         m->position_table = script_truth(s, table) > 0;
     m->takes_token_types = says(p, p->model_class, "takes_token_types");
+    m->writes_into_views = says(p, p->model_class, "writes_into_views");
     if (script_find(s, p->model_class, script_symbol(s, "refuses_items"), &why) == 0 && sv_is(why, KIND_STR))
         m->refuses_items = str_text(why, NULL);
     if (m->takes_items && (m->source->n_files || m->source->installed))
@@ -780,9 +781,9 @@ void program_on_device(struct program *p, const struct model *m, struct run *r)
     const struct arch *a = m->arch;
 
     natives_on_device(&p->n, r);
-    r->views_known = program_is_of_files(m->source); /* the library writes into what it has sliced for it, and nothing else */
+    r->views_known = program_is_of_files(m->source) || m->writes_into_views; /* the others write into what they have sliced for it, and nothing else */
     /* a layer looks at its own gradient_checkpointing: where not all are told the same, each is heard for itself */
-    natives_heard(&p->n, m->by_hand || !m->identity ? NULL : program_book(m, NULL), m->identity, m->checkpoint_every > 1 ? NULL : a->layer_kinds, a->layers);
+    natives_heard(&p->n, m->by_hand || !m->identity || m->writes_into_views ? NULL : program_book(m, NULL), m->identity, m->checkpoint_every > 1 ? NULL : a->layer_kinds, a->layers);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- forward */

@@ -239,6 +239,7 @@ static bool put_back(struct stands *all, struct stood *s, struct model *m)
     m->refuses_items = s->m.refuses_items;
     m->score_head = s->m.score_head;
     m->takes_token_types = s->m.takes_token_types;
+    m->writes_into_views = s->m.writes_into_views;
     m->embeddings = s->m.embeddings;
     move_on(m, arena, s->host);
     take_room(m, arena, s->own_bytes);
