@@ -63,7 +63,14 @@ def _longrope(config, device=None, seq_len=None, layer_type=None):
     return inv_freq, 1.0
 
 
-ROPE_INIT_FUNCTIONS = {"linear": _frequencies, "dynamic": _frequencies, "yarn": _frequencies, "llama3": _frequencies, "longrope": _longrope}
+def _proportional(config, device=None, seq_len=None, layer_type=None):
+    """As wide as the whole head: what does not turn turns by nothing."""
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return torch.arange(0, head_dim, 2, dtype=torch.int64).to(device=device, dtype=torch.float) / head_dim, 1.0
+
+
+ROPE_INIT_FUNCTIONS = {"linear": _frequencies, "dynamic": _frequencies, "yarn": _frequencies, "llama3": _frequencies, "longrope": _longrope,
+                       "proportional": _proportional}
 
 
 class RotaryEmbedding(nn.Module):
@@ -106,11 +113,15 @@ class RotaryEmbedding(nn.Module):
 class RotaryEmbeddingOfKinds(nn.Module):
     """One with frequencies for each kind of layer."""
 
+    @staticmethod
+    def kinds(config):
+        return sorted(set(config.layer_types))
+
     def __init__(self, config):
         super().__init__()
         self.config, self.rope_type = config, {}
         self.max_seq_len_cached = self.original_max_seq_len = config.max_position_embeddings
-        for kind in sorted(set(config.layer_types)):
+        for kind in self.kinds(config):
             parameters = config.rope_parameters[kind]
             self.rope_type[kind] = parameters["rope_type"]
             inv_freq, scaling = ROPE_INIT_FUNCTIONS.get(self.rope_type[kind], _frequencies)(config, layer_type=kind)

@@ -54,6 +54,19 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
                                 num_experts_per_tok=4, num_shared_experts=1, head_dim=64, sliding_window=256, pad_token_id=0),
     "jetmoe": dict(num_hidden_layers=3, hidden_size=1024, num_key_value_heads=8, kv_channels=64, intermediate_size=1408, num_local_experts=8,
                    num_experts_per_tok=2, vocab_size=32000, output_router_logits=True, pad_token_id=0),
+    "granite_swa": DENSE | dict(num_hidden_layers=4, pad_token_id=0, layer_rope_theta=[10000.0, 0, 10000.0, 500000.0]),
+    "granitemoe_swa": DENSE | dict(num_hidden_layers=4, pad_token_id=0, intermediate_size=512, num_local_experts=16, num_experts_per_tok=4,
+                                   shared_intermediate_size=1024),
+    "gemma3n_text": DENSE | dict(num_hidden_layers=5, num_attention_heads=8, head_dim=64, vocab_size_per_layer_input=32000, hidden_size_per_layer_input=64,
+                                 sliding_window=256, num_kv_shared_layers=2, layer_types=HALVES + HALVES[:1], activation_sparsity_pattern=[0.95, 0.95, 0.0, 0.0, 0.0]),
+    "recurrent_gemma": dict(num_hidden_layers=3, hidden_size=512, num_attention_heads=8, num_key_value_heads=1, intermediate_size=2816, vocab_size=32000,
+                            attention_window_size=256),
+    "zamba2": dict(num_hidden_layers=6, hidden_size=512, num_attention_heads=8, intermediate_size=1408, vocab_size=32000, adapter_rank=32, num_mem_blocks=2,
+                   use_mem_rope=True, use_shared_attention_adapter=True, layers_block_type=["hybrid", "mamba", "hybrid", "hybrid", "mamba", "mamba"]),
+    "minimax": DENSE | dict(num_hidden_layers=4, head_dim=64, intermediate_size=512, num_local_experts=8, pad_token_id=0),
+    "modernbert-decoder": dict(num_hidden_layers=4, hidden_size=768, num_attention_heads=12, intermediate_size=1152, vocab_size=32000, pad_token_id=0),
+    "laguna": SPARSE | dict(num_hidden_layers=4, head_dim=64, num_experts=16, shared_expert_intermediate_size=512, sliding_window=256, layer_types=HALVES,
+                            num_attention_heads_per_layer=[8, 16, 8, 16], pad_token_id=0),
 }
 SIGHTED = {  # their text
     **{kind: DENSE | dict(num_attention_heads=8, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))
@@ -98,7 +111,8 @@ FEW = ("full", "mixed-ckpt-pad", "lora-amp")
 CASES = {kind: FEW + ("fa2" if i % 2 else "eager-ckpt",) for i, kind in enumerate(PLAIN)} | {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
          "gemma4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "gemma4_text-rows": FEW + ("eager-ckpt", "lora-pad", "long"), "gemma4": FEW[:2],
          "gemma4-rows": FEW[:2], "llama4": FEW, **{kind: FEW + ("eager-ckpt", "fa2") for kind in SIGHTED}, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum"),
-         "openai-gpt": ("full", "lora-pad", "eager"), "dbrx": ("full", "mixed-ckpt-pad", "eager-ckpt"), "dbrx-router": ("full",), "falcon_mamba": ("full", "mixed-ckpt-pad", "lora-pad"), "jetmoe": ("full", "lora-pad", "eager", "sgd-accum")}
+         "openai-gpt": ("full", "lora-pad", "eager"), "dbrx": ("full", "mixed-ckpt-pad", "eager-ckpt"), "dbrx-router": ("full",), "falcon_mamba": ("full", "mixed-ckpt-pad", "lora-pad"), "jetmoe": ("full", "lora-pad", "eager", "sgd-accum"),
+         **{kind: FEW + ("eager-ckpt",) for kind in ("granite_swa", "granitemoe_swa")}, "recurrent_gemma": ("full", "mixed-ckpt-pad", "lora-pad")}
 # dbrx: with range(num_experts) in the place of expert_hit, which the oracle cannot tell; gpt_oss 4.57 too
 EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",), "gemma4_text": ("full",), "gemma4-rows": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
 for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckpt-pad" by another
