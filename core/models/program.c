@@ -783,7 +783,8 @@ void program_on_device(struct program *p, const struct model *m, struct run *r)
     natives_on_device(&p->n, r);
     r->views_known = program_is_of_files(m->source) || m->writes_into_views; /* the others write into what they have sliced for it, and nothing else */
     /* a layer looks at its own gradient_checkpointing: where not all are told the same, each is heard for itself */
-    natives_heard(&p->n, m->by_hand || !m->identity || m->writes_into_views ? NULL : program_book(m, NULL), m->identity, m->checkpoint_every > 1 ? NULL : a->layer_kinds, a->layers);
+    bool alone = m->by_hand || !m->identity || m->writes_into_views;
+    natives_heard(&p->n, alone ? NULL : program_book(m, NULL), m->identity, m->checkpoint_every > 1 ? NULL : a->layer_kinds, a->layers);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- forward */
