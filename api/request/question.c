@@ -19,16 +19,29 @@ static const char *first_gap(const struct estimate *e, enum gap_of of)
     return g ? g->detail : NULL;
 }
 
+/* The part of a composite config that is a model of text, where there is one: it can be asked by itself. */
+static const char *text_part(const struct json *config)
+{
+    static const char *const parts[] = {"text_config", "llm_config", "language_config"};
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (json_get(json_get(config, parts[i]), "hidden_size"))
+            return parts[i];
+    return NULL;
+}
+
 /* A sentence about the first part of the request that no candidate can model; "" when there is none. */
 static void find_gap(const struct estimate *e, char *text, size_t room)
 {
-    const char *asked = first_gap(e, GAP_OF_ALL);
+    const char *asked = first_gap(e, GAP_OF_ALL), *part = text_part(e->model.config);
     bool seq2seq = false;
 
     text[0] = 0;
     (void)json_bool(json_get(e->model.config, "is_encoder_decoder"), &seq2seq);
     if (!e->model.has_program && seq2seq)
         (void)snprintf(text, room, "model type '%.60s' has an encoder beside its decoder: such models are not modelled", e->model.model_type);
+    else if (!e->model.has_program && part)
+        (void)snprintf(text, room, "model type '%.60s' has no program yet; its text alone is answered with its %s as `config`", e->model.model_type, part);
     else if (!e->model.has_program)
         (void)snprintf(text, room, "model type '%.60s' has no program yet", e->model.model_type);
     else if (e->model.arch.inventory_only)

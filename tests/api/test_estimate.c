@@ -25,6 +25,7 @@ static const struct {
     {"{" OPT "," GPU ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "quantization_config"},
     {"{" OPT "," GPU ",\"deepspeed_config\":{\"optimizer\":{\"type\":\"AdamW\"}}}", "DeepSpeed's own Adam steps under stage 0"},
     {"{\"config\":{\"model_type\":\"xlnet\"}," GPU "}", "'xlnet' has no program"},
+    {"{\"config\":{\"model_type\":\"internvl_chat\",\"vision_config\":{},\"llm_config\":{\"hidden_size\":256}}," GPU "}", "its text alone is answered with its llm_config"},
     {"{\"config\":{\"model_type\":\"rwkv\",\"hidden_size\":256,\"num_hidden_layers\":2,\"vocab_size\":1000}," GPU "}",
      "are known, a step of it is not modelled"},
     {"{\"model\":\"Qwen/Qwen3-0.6B\"," GPU ",\"stack\":{\"transformers\":\"4.40\",\"torch\":\"2.2\"}}", "has no qwen3"},
@@ -105,10 +106,12 @@ END_TEST
     "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":1000,\"n_routed_experts\":4,\"num_experts_per_tok\":2," \
     "\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"moe_intermediate_size\":64"
 
-/* A type that nobody knows, by the keys that configs usually have; of routed experts, latents, and names of old; of releases whose experts are modules. */
+/* A type that nobody knows, by the keys that configs usually have; of heads that are rotated in part, routed experts, latents, and names of old; of releases whose experts are modules. */
 static const char *const generic[] = {
     "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":1000}",
     "\"n_embd\":256,\"n_layer\":2,\"n_head\":4,\"padded_vocab_size\":1000,\"multi_query_group_num\":2}",
+    "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":1000,\"partial_rotary_factor\":0.5}",
+    ROUTED ",\"kv_lora_rank\":32,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":32}",
     ROUTED ",\"kv_lora_rank\":32,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":32,\"v_head_dim\":64}",
     ROUTED "},\"stack\":{\"transformers\":\"4.57\"}",
     ROUTED "},\"stack\":{\"transformers\":\"4.40\"}",

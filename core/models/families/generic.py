@@ -1,5 +1,6 @@
 """A decoder of a type that is not known: llama by the keys that configs usually have, latents and experts where they are named. Not anybody's class."""
 from transformers.modeling_moe import Experts, SparseMoeBlock, TopKRouter
+from transformers.modeling_rope_utils import apply_rotary_pos_emb_partly
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel
 
@@ -47,6 +48,7 @@ class GenericConfig(LlamaConfig):
         self.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
         kwargs.pop("rope_scaling", None)
         self.head_dim = self.qk_rope_head_dim if self.kv_lora_rank else self.head_dim
+        self.v_head_dim = self.v_head_dim or self.hidden_size // self.num_attention_heads
         super().__post_init__(**kwargs)
 
 
@@ -70,9 +72,14 @@ class GenericSparseMoeBlock(SparseMoeBlock):
         return out
 
 
+class PartlyRotatedAttention(LlamaAttention):
+    rotate = staticmethod(apply_rotary_pos_emb_partly)
+
+
 class GenericDecoderLayer(LlamaDecoderLayer):
     def __init__(self, config, layer_idx):
-        self.attention = DeepseekV3Attention if config.kv_lora_rank else LlamaAttention
+        partly = config.rope_parameters.get("partial_rotary_factor", 1.0) < 1.0
+        self.attention = DeepseekV3Attention if config.kv_lora_rank else PartlyRotatedAttention if partly else LlamaAttention
         super().__init__(config, layer_idx)
 
     def make_mlp(self, config, layer_idx):
