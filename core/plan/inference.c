@@ -133,7 +133,15 @@ struct search {
     bool of_batch;         /* else of the prompt */
 };
 
-enum { TRIES = 12, MOST_BATCH = 65536, SHORT_ANSWER = 2048 }; /* layers x tokens that are replayed one by one while the largest is looked for */
+/* Between what fits and what does not: as many, and the bytes that are held then. */
+struct sought {
+    uint64_t low, high, low_bytes, high_bytes; /* low 0, high_bytes 0: none is known */
+    uint64_t low_live_bytes;
+    bool low_retries;                          /* segments were given back: low_bytes says no more what one more takes */
+    unsigned turn;
+};
+
+enum { TRIES = 16, MOST_BATCH = 65536, SHORT_ANSWER = 2048 }; /* layers x tokens that are replayed one by one while the largest is looked for */
 
 /* convert_moe_packed_tensors(): an expert that has no room to be unpacked in comes by the host. */
 static bool retries_on_host(const struct inference_candidate *c)
@@ -141,8 +149,25 @@ static bool retries_on_host(const struct inference_candidate *c)
     return c->weights->unpacks == PACKING_MXFP4 && c->step.quirks.mxfp4_indexes_ints;
 }
 
-/* Live bytes; replayed also whether they fit. */
-static enum err_code bytes_at(const struct search *s, uint64_t n, bool replayed, uint64_t *ret, bool *ret_fits)
+/* Of the allocator that was asked for; live ones on a host, which has none. */
+static uint64_t held(const struct inferring *p, const struct generated *m)
+{
+    return p->q->on_host                ? m->peak_allocated_bytes
+           : p->q->expandable_segments ? m->peak_reserved_expandable_bytes
+                                        : m->peak_reserved_bytes;
+}
+
+static void learn(const struct search *s, uint64_t n, const struct generated *m, bool fits, struct sought *e)
+{
+    *(fits ? &e->low : &e->high) = n;
+    *(fits ? &e->low_bytes : &e->high_bytes) = held(s->p, m);
+    if (fits) {
+        e->low_retries = m->retries > 0;
+        e->low_live_bytes = m->peak_allocated_bytes;
+    }
+}
+
+static enum err_code try_at(const struct search *s, uint64_t n, struct sought *e)
 {
     struct generate_question q = inference_generate(s->p, s->c);
     unsigned char *mark = s->p->scratch->cur;
@@ -151,73 +176,60 @@ static enum err_code bytes_at(const struct search *s, uint64_t n, bool replayed,
 
     q.unpacks = retries_on_host(s->c) ? PACKING_NONE : q.unpacks;
     *(s->of_batch ? &q.batch_size : &q.prompt_tokens) = (uint32_t)n;
-    q.replay = !replayed ? REPLAY_NONE : (uint64_t)q.new_tokens * q.arch->layers <= SHORT_ANSWER ? REPLAY_ALL : REPLAY_PLAYED;
+    q.replay = s->p->q->on_host ? REPLAY_NONE : (uint64_t)q.new_tokens * q.arch->layers <= SHORT_ANSWER ? REPLAY_ALL : REPLAY_PLAYED;
     q.expandable_segments = s->p->q->expandable_segments;
     q.capacity_bytes = room_of(s->p->q);
     rc = generate(&q, s->p->scratch, &made, s->p->err);
     arena_rewind(s->p->scratch, mark);
-    if (!rc) {
-        *ret = made.peak_allocated_bytes;
-        *ret_fits = made.fits;
-    }
+    if (!rc)
+        learn(s, n, &made, s->p->q->on_host ? made.peak_allocated_bytes <= q.capacity_bytes : made.fits, e);
     return rc;
 }
 
-/* The most of 1..most whose live blocks have room: secants between what fits and what does not, until they are `grain` apart. */
-static enum err_code search_live(const struct search *s, uint64_t room, uint64_t from, uint64_t most, uint64_t grain, uint64_t *ret)
+/* Where the line from what stands without a batch through `bytes` at n meets the room. */
+static double along(const struct search *s, uint64_t n, uint64_t bytes)
 {
-    uint64_t low = 0, high = most + 1, low_bytes = 0, high_bytes = 0, at = from, bytes = 0;
+    double stands = (double)s->c->memory.static_bytes;
+
+    return (double)n * ((double)room_of(s->p->q) - stands) / ((double)bytes - stands);
+}
+
+/* Along a line to what does not fit, or from what stands; between what fits by what was given back and what live blocks allow, or does not fit, the middle,
+ * and every third time. */
+static uint64_t next_at(const struct search *s, struct sought *e, uint64_t most)
+{
+    double low = (double)e->low, high = (double)e->high, at;
+
+    if (!e->low)
+        at = along(s, e->high, e->high_bytes);
+    else if (e->low_retries || (++e->turn % 3 == 0 && e->high_bytes))
+        at = low + ((e->high_bytes ? high : along(s, e->low, e->low_live_bytes)) - low) / 2;
+    else if (e->high_bytes)
+        at = low + (high - low) * ((double)room_of(s->p->q) - (double)e->low_bytes) / ((double)e->high_bytes - (double)e->low_bytes);
+    else
+        at = along(s, e->low, e->low_bytes);
+    if (!(at > low)) /* or no number */
+        return e->low + 1;
+    return at < (double)most ? (uint64_t)at : most;
+}
+
+/* The most of 1..most that fits on an allocator of that capacity, which loses some of it to blocks that it cannot split: what fits beside what does not, a
+ * prompt to `grain`, or to a hundredth. `own`: what the candidate itself was told at. */
+static enum err_code search_largest(const struct search *s, uint64_t own, uint64_t most, uint64_t grain, uint64_t *ret)
+{
+    struct sought e = {.high = most + 1};
     enum err_code rc = ERR_OK;
-    bool fits;
 
-    for (int i = 0; i < TRIES && !rc && high - low > grain; i++) {
-        rc = bytes_at(s, at, false, &bytes, &fits);
-        if (rc)
-            break;
-        if (bytes <= room) {
-            low = at;
-            low_bytes = bytes;
-        } else {
-            high = at;
-            high_bytes = bytes;
-        }
-        if (low && high_bytes && high_bytes > low_bytes)
-            at = low + (uint64_t)((double)(high - low) * (double)(room - low_bytes) / (double)(high_bytes - low_bytes));
-        else
-            at = high_bytes ? high / 2 : low < most / 4 ? 4 * low : most;
-        if (at <= low)
-            at = low + grain < high ? low + grain : low + 1;
-        if (at >= high)
-            at = high - 1;
-        if (!at)
-            break;
-    }
-    *ret = low;
-    return rc;
-}
+    if (own <= most)
+        learn(s, own, &s->c->memory, s->c->fits, &e);
+    for (int i = 0; i < TRIES && !rc && e.high - e.low > (e.low / 128 > grain && !s->of_batch ? e.low / 128 : grain); i++) {
+        uint64_t at = e.low || e.high_bytes ? next_at(s, &e, most) : most;
 
-/* The same on an allocator of that capacity, which loses some of it to blocks that it cannot split: below the former, halved until it is told: a batch to a
- * sequence, a prompt to a grain, or to a hundredth. */
-static enum err_code search_largest(const struct search *s, uint64_t from, uint64_t most, uint64_t grain, uint64_t *ret)
-{
-    uint64_t bytes = 0, low = 0, high, at;
-    enum err_code rc = search_live(s, room_of(s->p->q), from, most, grain, &at);
-    bool fits = false;
-
-    if (s->p->q->on_host) {
-        *ret = at;
-        return rc;
+        if (at < e.low + grain)
+            at = e.low + grain;
+        rc = try_at(s, at < e.high ? at : e.high - 1, &e);
     }
-    high = at + 1;
-    for (int i = 0; i < TRIES && !rc && at > low && high - low > (low / 128 > grain && !s->of_batch ? low / 128 : grain); i++) {
-        rc = bytes_at(s, at, true, &bytes, &fits);
-        if (fits)
-            low = at;
-        else
-            high = at;
-        at = low ? low + (high - low) / 2 : high - (high / 8 ? high / 8 : 1);
-    }
-    *ret = low;
+    *ret = e.low;
     return rc;
 }
 
@@ -232,7 +244,7 @@ static enum err_code find_largest(struct inferring *p, struct inference_candidat
     s.of_batch = false;
     if (rc || (positions && !most))
         return rc;
-    rc = search_largest(&s, q->prompt_tokens < most || !positions ? q->prompt_tokens : most, positions ? most : UINT32_C(1) << 22, 64, &n);
+    rc = search_largest(&s, q->prompt_tokens, positions ? most : UINT32_C(1) << 22, 64, &n);
     c->max_context_tokens = n ? n + q->new_tokens : 0;
     return rc;
 }
