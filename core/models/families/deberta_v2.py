@@ -88,7 +88,7 @@ class DebertaV2ForMaskedLM(MaskedHead, DebertaV2PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         if not config.legacy:
-            refuse("/config/legacy", "false: another head of masked tokens is not modelled yet")
+            refuse("/config/legacy", "legacy false: another head of masked tokens is not modelled yet")
         self.deberta = DebertaV2Model(config)
         self.cls = BertOnlyMLMHead(config)
 

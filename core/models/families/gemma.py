@@ -24,7 +24,7 @@ class GemmaConfig(LlamaConfig):
         if self.hidden_act == "gelu":
             self.hidden_act = "gelu_pytorch_tanh"
         if self.use_bidirectional_attention:
-            refuse("/use_bidirectional_attention", "true: attention in both directions is not modelled")
+            refuse("/use_bidirectional_attention", "use_bidirectional_attention true: attention in both directions is not modelled")
         super().__post_init__(**kwargs)
 
 

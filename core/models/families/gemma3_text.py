@@ -17,7 +17,7 @@ class Gemma3TextConfig(Gemma2Config):
 
     def __post_init__(self, **kwargs):
         if self.use_bidirectional_attention:
-            refuse("/use_bidirectional_attention", "true: attention in both directions is not modelled")
+            refuse("/use_bidirectional_attention", "use_bidirectional_attention true: attention in both directions is not modelled")
         pattern = kwargs.pop("sliding_window_pattern", 6)
         if self.layer_types is None:
             self.layer_types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(self.num_hidden_layers)]

@@ -54,7 +54,7 @@ class Gemma4TextConfig(PreTrainedConfig):
         if "per_layer_config" in kwargs:
             refuse("/config/text_config/per_layer_config", "sizes layer by layer are not modelled")
         if self.use_bidirectional_attention == "all":
-            refuse("/use_bidirectional_attention", "all: attention in both directions is not modelled")
+            refuse("/use_bidirectional_attention", "use_bidirectional_attention all: attention in both directions is not modelled")
         if self.layer_types is None:
             self.layer_types = ["sliding_attention" if (i + 1) % 6 else "full_attention" for i in range(self.num_hidden_layers)]
         self.layer_types[-1] = "full_attention"

@@ -248,7 +248,7 @@ def _create(function, kind, config, inputs_embeds, attention_mask, past_key_valu
 
 def _causal_alone(config):
     if not getattr(config, "is_causal", True):
-        refuse("/is_causal", "false: attention in both directions is not modelled")
+        refuse("/is_causal", "is_causal false: attention in both directions is not modelled")
 
 
 def create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None, and_mask_function=None,

@@ -35,7 +35,7 @@ class BertConfig(PreTrainedConfig):
     def __post_init__(self, **others):
         super().__post_init__(**others)
         if self.is_decoder:
-            refuse("/is_decoder", "true: an encoder's file as a decoder is not modelled")
+            refuse("/is_decoder", "is_decoder true: an encoder's file as a decoder is not modelled")
 
     def dropout_of_head(self):
         return self.classifier_dropout if self.classifier_dropout is not None else self.hidden_dropout_prob

@@ -81,6 +81,7 @@ SMALL = {  # type: (config file, what is put over its text)
     "llama4_text-dense": ("meta-llama__Llama-4-Maverick-17B-128E-Instruct", LLAMA4 | dict(use_qk_norm=False, attention_chunk_size=256, moe_layers=None,
                                                                                               no_rope_layers=None, layer_types=None)),
     "llama4": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
+    "mistral3": (None, DENSE | dict(model_type="mistral", head_dim=64, sliding_window=None)), "mistral3-scaled": (None, DENSE | dict(model_type="ministral3", head_dim=64)),
     "phimoe": ("microsoft__Phi-mini-MoE-instruct", dict(num_hidden_layers=3, hidden_size=1024, num_attention_heads=8, num_key_value_heads=2,
                                                          intermediate_size=1024)),
     "gemma4_text": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4),
@@ -88,8 +89,9 @@ SMALL = {  # type: (config file, what is put over its text)
     "gemma4": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4),
     "gemma4-rows": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4_ROWS),
 }
-WHOLE = ("llama4", "gemma4", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")  # types that are traced with their towers
+WHOLE = ("llama4", "gemma4", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")  # types that are traced with their towers
 TOWERS = {"llama4": dict(vision_config=dict(num_hidden_layers=2, intermediate_size=1024)), "gemma4": dict(vision_config=dict(num_hidden_layers=2)),
+          "mistral3": dict(tie_word_embeddings=False, vision_config=dict(num_hidden_layers=2, hidden_size=320, intermediate_size=640, num_attention_heads=5)),
           "qwen2_vl": dict(vision_config=dict(depth=2, embed_dim=320, hidden_size=1024, num_heads=8)),
           "qwen2_5_vl": dict(vision_config=dict(depth=2, hidden_size=320, intermediate_size=640, out_hidden_size=1024, num_heads=8)),
           **{kind: dict(vision_config=dict(depth=2, hidden_size=320, intermediate_size=640, out_hidden_size=1024, num_heads=8,
@@ -110,7 +112,7 @@ OPTIONS = {
 FEW = ("full", "mixed-ckpt-pad", "lora-amp")
 CASES = {kind: FEW + ("fa2" if i % 2 else "eager-ckpt",) for i, kind in enumerate(PLAIN)} | {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
          "gemma4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "gemma4_text-rows": FEW + ("eager-ckpt", "lora-pad", "long"), "gemma4": FEW[:2],
-         "gemma4-rows": FEW[:2], "llama4": FEW, **{kind: FEW + ("eager-ckpt", "fa2") for kind in SIGHTED}, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum"),
+         "gemma4-rows": FEW[:2], "llama4": FEW, **{kind: FEW + ("eager-ckpt", "fa2") for kind in (*SIGHTED, "mistral3", "mistral3-scaled")}, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum"),
          "openai-gpt": ("full", "lora-pad", "eager"), "dbrx": ("full", "mixed-ckpt-pad", "eager-ckpt"), "dbrx-router": ("full",), "falcon_mamba": ("full", "mixed-ckpt-pad", "lora-pad"), "jetmoe": ("full", "lora-pad", "eager", "sgd-accum"),
          **{kind: FEW + ("eager-ckpt",) for kind in ("granite_swa", "granitemoe_swa")}, "recurrent_gemma": ("full", "mixed-ckpt-pad", "lora-pad")}
 # dbrx: with range(num_experts) in the place of expert_hit, which the oracle cannot tell; gpt_oss 4.57 too
@@ -140,7 +142,7 @@ def case(kind, which, configs):
     name, over = SMALL[kind]
     config = config_of(configs, name, {}) if name else {}
     if kind.split("-")[0] in WHOLE:
-        config = config or {"model_type": kind, "torch_dtype": "bfloat16"}
+        config = config or {"model_type": kind.split("-")[0], "torch_dtype": "bfloat16"}
         return {**config, "text_config": {**config.get("text_config", {}), **over}, **TOWERS[kind.split("-")[0]]}, options
     return {**config.get("text_config", config), **over}, options
 

@@ -55,6 +55,7 @@ ROWS = {  # type: (releases, steps)
     "qwen2_5_vl": (("4.49", "4.51", "4.52", "4.53", "4.55", "4.57", "5.0", "5.1"), ALL),
     "qwen3_vl": (("4.57", "5.0", "5.1"), ALL),
     "qwen3_vl_moe": (("5.0",), ALL),
+    "mistral3": (("5.0", "5.16"), ALL),
     "olmo3": (("4.57",), ALL),
     **{kind: (("4.53", "4.57", "5.0", "5.12"), ALL) for kind in ("granitemoe", "granitemoeshared", "granitemoehybrid")},
     "hunyuan_v1_moe": (("5.0", "5.12"), ALL),
