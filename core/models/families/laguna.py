@@ -19,6 +19,7 @@ class LagunaConfig(LlamaConfig):
     model_type = "laguna"
     base_model_tp_plan = Qwen3Config.base_model_tp_plan | experts_tp_plan() | tp_plan(
         colwise="self_attn.g_proj mlp.shared_experts.gate_proj mlp.shared_experts.up_proj", rowwise="mlp.shared_experts.down_proj")
+    bos_token_id: int | None = None
     vocab_size: int = 100352
     hidden_size: int = 2048
     intermediate_size: int = 8192

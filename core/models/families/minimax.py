@@ -169,6 +169,7 @@ class MiniMaxModel(MixtralModel):
 
 class MiniMaxForCausalLM(MixtralForCausalLM):
     config_class, decoder, _no_split_modules = MiniMaxConfig, MiniMaxModel, ["MiniMaxDecoderLayer"]
+    makes_its_cache = True
 
 
 causal_lm = MiniMaxForCausalLM

@@ -258,7 +258,8 @@ class RecurrentGemmaModel(RecurrentGemmaPreTrainedModel):
         for layer in self.layers:
             hidden_states = layer(hidden_states, position_ids, causal_mask, use_cache, past_key_values, **kwargs)
         hidden_states = self.final_norm(hidden_states)
-        return BaseModelOutputWithPast(last_hidden_state=hidden_states)
+        kept = None if self.training else past_key_values  # its output has no cache; generate() holds the one that it made
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=kept)
 
 
 class RecurrentGemmaForCausalLM(CausalLM, RecurrentGemmaPreTrainedModel):

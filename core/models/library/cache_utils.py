@@ -44,6 +44,8 @@ class DynamicLayer:
 
     def skip(self, tokens):
         """As if so many tokens more had been given, one by one: what a step leaves, without the steps."""
+        if self.keys is None:
+            return
         self.keys, self.values = skipped(self.keys, tokens), skipped(self.values, tokens)
 
 
@@ -402,6 +404,9 @@ def layer_kinds(config):
     kinds, window = getattr(config, "layer_types", None), getattr(config, "sliding_window", None)
     if kinds is None:
         kinds = ["full_attention" if window is None else "sliding_attention"] * config.num_hidden_layers
+    sharing = getattr(config, "sharing", None)
+    if sharing is not None:  # layers that reuse others' keys have none
+        kinds = ["mlp" if sharing(i) == "reuse" else kind for i, kind in enumerate(kinds)]
     return kinds, window
 
 

@@ -67,6 +67,9 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
     "modernbert-decoder": dict(num_hidden_layers=4, hidden_size=768, num_attention_heads=12, intermediate_size=1152, vocab_size=32000, pad_token_id=0),
     "laguna": SPARSE | dict(num_hidden_layers=4, head_dim=64, num_experts=16, shared_expert_intermediate_size=512, sliding_window=256, layer_types=HALVES,
                             num_attention_heads_per_layer=[8, 16, 8, 16], pad_token_id=0),
+    "axk1": LATENT | dict(n_group=4, topk_group=2), "lfm3": DENSE | dict(num_hidden_layers=5, head_dim=64, pad_token_id=0),
+    "kimi_linear": SPARSE | dict(num_hidden_layers=4, num_key_value_heads=16, kv_lora_rank=256, num_local_experts=16, linear_head_dim=64, linear_num_heads=8,
+                                 layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"], pad_token_id=0),
 }
 SIGHTED = {  # their text
     **{kind: DENSE | dict(num_attention_heads=8, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))

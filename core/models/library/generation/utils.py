@@ -87,7 +87,11 @@ class Generation:
         self.begin()
         self.kept = 0 if cache == 3 else 1  # litgpt makes logits of all that it is given
         self.uses_cache = cache < 4
-        self.cache = [DynamicCache, StaticCache, QuantizedCache, StaticCache][cache](config=model.config, max_cache_len=tokens) if self.uses_cache else None
+        of_its_own = getattr(model, "makes_its_cache", False)  # _supports_default_dynamic_cache(): forward makes it
+        if of_its_own and 0 < cache < 4:
+            refuse("/inference", "this class makes a cache of its own: transformers raises")
+        kind = [DynamicCache, StaticCache, QuantizedCache, StaticCache, None][min(cache, 4)]
+        self.cache = kind(config=model.config, max_cache_len=tokens) if self.uses_cache and not of_its_own else None
         self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
         self.turning = [module for module in model.modules() if hasattr(module, "max_seq_len_cached") or hasattr(module, "original_inv_freq")]
 
@@ -193,4 +197,5 @@ class Generation:
     def states(self):
         """Tensors of the cache."""
         names = ("keys", "values", "quantized_keys", "quantized_values", "conv_states", "recurrent_states")
-        return [getattr(layer, name, None) for layer in self.layers() for name in names]
+        states = [getattr(layer, name, None) for layer in self.layers() for name in names]
+        return states + [state if isinstance(state, torch.Tensor) else None for state in getattr(self.cache, "linear_cache", [])]
