@@ -8,6 +8,7 @@
 #include "tuning/kbit_load.h"
 #include "tuning/lora.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* trainer.py get_decay_parameter_names */
@@ -19,11 +20,19 @@ static bool holds(const char *name, const char *part)
     return strstr(name, part) != NULL;
 }
 
+static void lower(char *s)
+{
+    for (; *s; s++)
+        *s = *s >= 'A' && *s <= 'Z' ? (char)(*s - 'A' + 'a') : *s;
+}
+
 static bool decays(const struct trainer *t, const struct module *m, const struct param *p)
 {
-    char buf[256];
-    const char *path = module_path(&t->model.tree, m->number, buf, sizeof buf);
-    size_t n = strlen(path);
+    char buf[256], path[256];
+    size_t n = (size_t)snprintf(path, sizeof path, "%s", module_path(&t->model.tree, m->number, buf, sizeof buf));
+
+    if (t->step->quirks.decay_by_name) /* names in any case of letters */
+        lower(path);
 
     if (holds(p->name, "bias") || holds(path, "bias"))
         return false;
@@ -37,7 +46,7 @@ static bool decays(const struct trainer *t, const struct module *m, const struct
         return false;
     if (t->step->quirks.decay_by_name < DECAY_BY_NAME_ALONE)
         return true;
-    if (holds(path, "_norm.")) /* (^|.)norm($|.), _norm($|.) in any case of letters */
+    if (holds(path, "_norm.")) /* (^|.)norm($|.), _norm($|.) */
         return false;
     if ((n >= 5 && !strcmp(path + n - 5, "_norm")) || !strcmp(path, "norm") || (n >= 5 && !strcmp(path + n - 5, ".norm")))
         return false;
