@@ -51,10 +51,13 @@ bool lora_saves(const struct lora_options *o, const char *path)
     return false;
 }
 
-static bool is_saved(const struct tree *t, const struct module *m, const char *saved)
+/* The heads that peft trains in full; `within`: what stands in one, too. */
+static bool is_saved(const struct tree *t, const struct module *m, const char *saved, bool within)
 {
     size_t n;
 
+    while (within && m->parent && m->parent != t->root)
+        m = m->parent;
     if (m->parent == t->root)
         for (const char *w = saved ? saved : ""; *w; w += n + (w[n] == ' ')) {
             n = strcspn(w, " ");
@@ -91,9 +94,9 @@ bool lora_adapts(const struct tree *t, const struct module *m, const char *path,
 
     if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || lora_names_expert(o, m->name))
         return false;
-    if (lora_saves(o, path) || is_within_saved(o, path))
+    if (lora_saves(o, path) || is_within_saved(o, path) || (o->q->lora_spares_saved && is_saved(t, m, o->saved, true)))
         return false;
-    meant = o->all_linear ? !is_spared(t, m, o) && !is_saved(t, m, o->saved) : lora_means(o, path, effort);
+    meant = o->all_linear ? !is_spared(t, m, o) && !is_saved(t, m, o->saved, false) : lora_means(o, path, effort);
     return meant && !lora_narrows_out(o, path, effort);
 }
 
