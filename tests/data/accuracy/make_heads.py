@@ -2,15 +2,21 @@
 """Makes heads.jsonl of this folder: steps of classes with a head of their own (classifiers, masked language models, answers): transformers' own classes on the oracle's loop.
 
     make_heads.py ORACLE CONFIGS PYTHON [--only TEXT] [--stack NAME] [--sentences FOLDER]
+    make_heads.py ORACLE CONFIGS PYTHON --small TYPE,.. [--steps NAME,..] [--stack NAME] [--sentences FOLDER] [--beside PROGRAM]
+
+--small: the steps of STEPS with small models of SMALL; --beside writes no file and prints what PROGRAM (llmemd) answers beside each trace.
 
 FOLDER is an unpacked sentence-transformers 6.2.0 wheel, whose loss and pooling run between the Trainer's loop and the model (cases of embeddings).
 
 ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21), with PYTHONPATH as make_hybrids_older.py says for 4.57 and 5.0. A batch holds what the tokenizer of the type hands out.
 """
+import argparse
 import json
 import os
 import subprocess
 import sys
+
+import make_releases
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
@@ -22,7 +28,7 @@ AUTO = {"classification": "AutoModelForSequenceClassification", "token_classific
         "question_answering": "AutoModelForQuestionAnswering", "masked_lm": "AutoModelForMaskedLM", "masked_lm_nsp": "AutoModelForPreTraining",
         "embedding": "AutoModel"}
 TASK_TYPE = {"classification": "SEQ_CLS", "token_classification": "TOKEN_CLS", "question_answering": "QUESTION_ANS"}
-TYPES = ("bert", "electra", "deberta-v2")  # whose tokenizers hand out token_type_ids
+TYPES = ("bert", "electra", "deberta-v2", "ernie", "megatron-bert", "deberta", "nomic_bert", "roformer", "convbert", "mobilebert", "xlnet")  # whose tokenizers hand out token_type_ids
 BERT = dict(model_type="bert", vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072, max_position_embeddings=512,
             type_vocab_size=2, pad_token_id=0)
 ROBERTA = dict(BERT, model_type="roberta", vocab_size=50265, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, num_hidden_layers=6)
@@ -107,6 +113,26 @@ CASES = [
     ("bert-tokens", dict(BERT, num_labels=9), 8, 128, dict(stage="token_classification", precision="bf16-mixed", gradient_checkpointing=True)),
 ]
 
+OF_BERT = dict(vocab_size=1000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=704, max_position_embeddings=514, pad_token_id=1)
+SMALL = {kind: dict(OF_BERT, model_type=kind) for kind in ("ernie", "data2vec-text", "xlm-roberta-xl", "roberta-prelayernorm", "megatron-bert", "mpnet", "roberta", "rembert", "deberta", "nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "albert", "roformer", "mobilebert")}
+SMALL["mobilebert"].update(embedding_size=64, intra_bottleneck_size=128, hidden_act="relu")
+SMALL["albert"].update(embedding_size=64)
+SMALL["eurobert"].update(num_key_value_heads=2)
+SMALL["rembert"].update(input_embedding_size=64, output_embedding_size=320)
+SMALL["deberta"].update(relative_attention=True, pos_att_type="c2p|p2c", position_biased_input=False, type_vocab_size=0, pad_token_id=0)
+LABELS = dict(stage="classification")
+STEPS = {  # training; what is changed of the config
+    "class-pad": (dict(LABELS, precision="bf16-mixed", padded=True), {}),
+    "mlm-ckpt": (dict(stage="masked_lm", precision="bf16", gradient_checkpointing=True), {}),
+    "mlm-fp16": (dict(stage="masked_lm", precision="fp16-mixed", gradient_accumulation_steps=2), {}),
+    "tokens-eager": (dict(stage="token_classification", precision="fp32", attention="eager", padded=True), dict(num_labels=9)),
+    "qa": (dict(stage="question_answering", precision="bf16"), {}),
+    "embedding": (dict(stage="embedding", precision="bf16-mixed"), {}),
+    "lora": (dict(LABELS, precision="bf16-autocast", tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": "all-linear"}), dict(num_labels=5)),
+    "lora-named": (dict(LABELS, precision="bf16-autocast", tuning="lora", lora={"rank": 16, "target_modules": ["query", "dense"]}), {}),
+    "fa2": (dict(LABELS, precision="bf16", attention="flash_attention_2", padded=True), dict(num_labels=1)),
+}
+
 
 def sentences(folder):
     """SentenceTransformerTrainer.compute_loss over two columns: SentenceTransformer is the transformer and mean pooling."""
@@ -174,7 +200,16 @@ def patch(stage):
     import torch
     import transformers
     from one_gpu import step
-    transformers.AutoModelForCausalLM.from_config = getattr(transformers, AUTO[stage]).from_config
+    made = getattr(transformers, AUTO[stage]).from_config
+
+    def from_config(config, *a, **k):
+        """deberta's q_bias is made in fp32 whatever is asked; from_pretrained() casts it."""
+        model, dtype = made(config, *a, **k), k.get("dtype", k.get("torch_dtype"))
+        for p in model.parameters() if config.model_type == "deberta" and dtype else ():
+            p.data = p.data.to(dtype)
+        return model
+
+    transformers.AutoModelForCausalLM.from_config = from_config
 
     def make_batch(config, o):
         rows, shape = o["micro_batch_size"], (o["micro_batch_size"], o["seq_len"])
@@ -219,18 +254,39 @@ def patch(stage):
     peft.LoraConfig = lambda **k: lora(**dict(k, task_type=TASK_TYPE.get(stage)))
 
 
+MARK = "told: "  # before what a process of --trace tells
+
+
 def trace(oracle):
-    """Within the oracle's environment: the request in STAGE_REQUEST, its figures on standard output."""
+    """Within the oracle's environment: a line of figures for each of the requests in STAGE_REQUESTS, each in a process of its own."""
     sys.path.insert(0, oracle)
     sys.argv[0] = os.path.abspath(__file__)
+    os.environ.update(NULLCUDA_CC="80", NULLCUDA_SMS="108", NULLCUDA_TPM="2048", NULLCUDA_BPM="32", PYTHONHASHSEED="0")
     import environment
     environment.ensure()
-    import tempfile
     import ask
     from one_gpu import emulate
     emulate.install_flash_attn()
     from one_gpu import report
-    request = json.loads(os.environ["STAGE_REQUEST"])
+    import torch
+    torch.cuda.init()
+    for request in json.loads(os.environ["STAGE_REQUESTS"]):
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            try:
+                told = {"result": figures(ask, report, request)}
+            except BaseException as e:  # a class may refuse
+                told = {"error": "%s: %s" % (type(e).__name__, str(e)[:300])}
+            print("\n" + MARK + json.dumps(told, default=str), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+def figures(ask, report, request):
+    import tempfile
+    import torch
+    torch.cuda._is_in_bad_fork, torch.cuda._initialized = (lambda: False), True  # no driver is there to mind
     training = dict(request["training"])
     stage = training.pop("stage", None)  # none: a causal model as it is
     if stage:
@@ -241,7 +297,7 @@ def trace(oracle):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(request["config"], f)
         f.flush()
-        print("\n" + json.dumps(report.trace(f.name, options, events=os.environ.get("STAGE_EVENTS"))))
+        return report.trace(f.name, options, events=os.environ.get("STAGE_EVENTS"))
 
 
 def request_of(case, configs, stack):
@@ -255,27 +311,48 @@ def request_of(case, configs, stack):
             "stack": STACKS[stack], "config": config}
 
 
+def small_cases(types, steps):
+    """Types by steps, the ids' ends with them."""
+    for kind in types:
+        for name in steps:
+            training, over = STEPS[name]
+            yield "%s/%s" % (kind, name), {**SMALL[kind], **over}, 4, 256, training
+
+
+def traced(python, oracle, requests, folder):
+    """What each request's process told, in order, by and by."""
+    env = dict(os.environ, STAGE_REQUESTS=json.dumps(requests), STAGE_SENTENCES=folder)
+    with subprocess.Popen([python, os.path.abspath(__file__), "--trace", oracle], env=env, stdout=subprocess.PIPE, text=True) as run:
+        for line in run.stdout:
+            if line.startswith(MARK):
+                yield json.loads(line[len(MARK):])
+
+
 def main():
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
-    stack = sys.argv[sys.argv.index("--stack") + 1] if "--stack" in sys.argv else "current"
-    folder = sys.argv[sys.argv.index("--sentences") + 1] if "--sentences" in sys.argv else ""
-    oracle, configs, python = sys.argv[1:4]
-    prefix = "heads/" if stack == "current" else "heads-%s/" % stack
-    with open(os.path.join(HERE, "heads.jsonl"), "a", encoding="utf-8") as out:
-        for case in CASES:
-            if only not in case[0]:
-                continue
-            request = request_of(case, configs, stack)
-            env = dict(os.environ, STAGE_REQUEST=json.dumps(request), STAGE_SENTENCES=folder)
-            told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle], env=env, stdout=subprocess.PIPE).stdout
-            if b"\n{" not in told:
-                print("no figures: " + case[0], file=sys.stderr)
-                continue
-            result = json.loads(told[told.rindex(b"\n{"):])
-            row = {"id": prefix + case[0], "group": "one GPU, heads", "body": json.dumps(request, separators=(",", ":"))}
-            row.update((k, result[k]) for k in FIGURES if k in result)
-            out.write(json.dumps(row, separators=(",", ":")) + "\n")
-            out.flush()
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("oracle"), a.add_argument("configs"), a.add_argument("python"), a.add_argument("--only", default=""), a.add_argument("--stack", default="current")
+    a.add_argument("--sentences", default=""), a.add_argument("--small"), a.add_argument("--steps", default=",".join(STEPS)), a.add_argument("--beside")
+    a = a.parse_args()
+    prefix = "heads/" if a.stack == "current" else "heads-%s/" % a.stack
+    cases = list(small_cases(a.small.split(","), a.steps.split(","))) if a.small else [case for case in CASES if a.only in case[0]]
+    requests = [request_of(case, a.configs, a.stack) for case in cases]
+    told = zip(cases, requests, traced(a.python, a.oracle, requests, a.sentences))
+    if a.beside:
+        for case, request, result in told:
+            make_releases.beside(a.beside, *case[0].split("/"), request, result)
+        return
+    path, rows = os.path.join(HERE, "heads.jsonl"), {}
+    with open(path, encoding="utf-8") as f:
+        rows = {json.loads(line)["id"]: line for line in f}
+    for case, request, result in told:
+        if "error" in result:
+            print("no figures: %s: %s" % (case[0], result["error"]), file=sys.stderr)
+            continue
+        row = {"id": prefix + case[0], "group": "one GPU, heads", "body": json.dumps(request, separators=(",", ":"))}
+        row.update((k, result["result"][k]) for k in FIGURES if k in result["result"])
+        rows[row["id"]] = json.dumps(row, separators=(",", ":")) + "\n"
+        with open(path, "w", encoding="utf-8") as out:
+            out.writelines(rows.values())
 
 
 if __name__ == "__main__":
