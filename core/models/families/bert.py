@@ -57,11 +57,12 @@ class BertPreTrainingHeads(nn.Module):
 class BertForMaskedLM(MaskedHead, BertPreTrainedModel):
     _tied_weights_keys = {"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
                           "cls.predictions.decoder.bias": "cls.predictions.bias"}
+    head_class = BertOnlyMLMHead
 
     def __init__(self, config):
         super().__init__(config)
-        self.bert = BertModel(config, add_pooling_layer=False)
-        self.cls = BertOnlyMLMHead(config)
+        self.put_encoder(config, add_pooling_layer=False)
+        self.cls = self.head_class(config)
 
     def get_output_embeddings(self):
         return self.cls.predictions.decoder
@@ -75,7 +76,7 @@ class BertForPreTraining(BertPreTrainedModel):
 
     def __init__(self, config):
         super().__init__(config)
-        self.bert = BertModel(config)
+        self.put_encoder(config)
         self.cls = BertPreTrainingHeads(config)
 
     def get_output_embeddings(self):
@@ -83,7 +84,7 @@ class BertForPreTraining(BertPreTrainedModel):
 
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, labels=None, next_sentence_label=None, **kwargs):
-        outputs = self.bert(input_ids, attention_mask=attention_mask, **kwargs)
+        outputs = self.base_model(input_ids, attention_mask=attention_mask, **kwargs)
         sequence_output, pooled_output = outputs[:2]
         prediction_scores, seq_relationship_score = self.cls(sequence_output, pooled_output)
         total_loss = None
@@ -97,7 +98,7 @@ class BertForPreTraining(BertPreTrainedModel):
 class BertForSequenceClassification(SequenceHead, BertPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.bert = BertModel(config)
+        self.put_encoder(config)
         self.dropout = nn.Dropout(config.dropout_of_head())
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
@@ -109,7 +110,7 @@ class BertForSequenceClassification(SequenceHead, BertPreTrainedModel):
 class BertForTokenClassification(TokenHead, BertPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.bert = BertModel(config, add_pooling_layer=False)
+        self.put_encoder(config, add_pooling_layer=False)
         self.dropout = nn.Dropout(config.dropout_of_head())
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
@@ -117,7 +118,7 @@ class BertForTokenClassification(TokenHead, BertPreTrainedModel):
 class BertForQuestionAnswering(QuestionHead, BertPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.bert = BertModel(config, add_pooling_layer=False)
+        self.put_encoder(config, add_pooling_layer=False)
         self.qa_outputs = nn.Linear(config.hidden_size, config.num_labels)
 
 

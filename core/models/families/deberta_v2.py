@@ -65,10 +65,12 @@ class DebertaV2PreTrainedModel(PreTrainedModel):
 
 
 class DebertaV2Model(DebertaV2PreTrainedModel):
+    embedded, encoded = DebertaV2Embeddings, DebertaV2Encoder
+
     def __init__(self, config):
         super().__init__(config)
-        self.embeddings = DebertaV2Embeddings(config)
-        self.encoder = DebertaV2Encoder(config)
+        self.embeddings = self.embedded(config)
+        self.encoder = self.encoded(config)
 
     def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, **kwargs):
         if attention_mask is None:
@@ -81,6 +83,9 @@ class DebertaV2Model(DebertaV2PreTrainedModel):
         return BaseModelOutput(last_hidden_state=encoded_layers[-1])
 
 
+DebertaV2PreTrainedModel.body = DebertaV2Model
+
+
 class DebertaV2ForMaskedLM(MaskedHead, DebertaV2PreTrainedModel):
     _tied_weights_keys = {"cls.predictions.decoder.weight": "deberta.embeddings.word_embeddings.weight",
                           "cls.predictions.decoder.bias": "cls.predictions.bias"}
@@ -89,7 +94,7 @@ class DebertaV2ForMaskedLM(MaskedHead, DebertaV2PreTrainedModel):
         super().__init__(config)
         if not config.legacy:
             refuse("/config/legacy", "legacy false: another head of masked tokens is not modelled yet")
-        self.deberta = DebertaV2Model(config)
+        self.deberta = self.body(config)
         self.cls = BertOnlyMLMHead(config)
 
     def get_output_embeddings(self):
@@ -102,7 +107,7 @@ class DebertaV2ForMaskedLM(MaskedHead, DebertaV2PreTrainedModel):
 class DebertaV2ForSequenceClassification(DebertaV2PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.deberta = DebertaV2Model(config)
+        self.deberta = self.body(config)
         self.pooler = ContextPooler(config)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.dropout = nn.Dropout(config.hidden_dropout_prob if config.cls_dropout is None else config.cls_dropout)
@@ -136,7 +141,7 @@ class DebertaV2ForSequenceClassification(DebertaV2PreTrainedModel):
 class DebertaV2ForTokenClassification(TokenHead, DebertaV2PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.deberta = DebertaV2Model(config)
+        self.deberta = self.body(config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
@@ -144,7 +149,7 @@ class DebertaV2ForTokenClassification(TokenHead, DebertaV2PreTrainedModel):
 class DebertaV2ForQuestionAnswering(QuestionHead, DebertaV2PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.deberta = DebertaV2Model(config)
+        self.deberta = self.body(config)
         self.qa_outputs = nn.Linear(config.hidden_size, config.num_labels)
 
 

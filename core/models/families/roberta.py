@@ -32,6 +32,9 @@ class RobertaModel(BertModel, RobertaPreTrainedModel):
     embedded = RobertaEmbeddings
 
 
+RobertaPreTrainedModel.body = RobertaModel
+
+
 class RobertaLMHead(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -70,11 +73,12 @@ class RobertaClassificationHead(nn.Module):
 
 class RobertaForMaskedLM(MaskedHead, RobertaPreTrainedModel):
     _tied_weights_keys = {"lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"}
+    head_class = RobertaLMHead
 
     def __init__(self, config):
         super().__init__(config)
-        self.roberta = RobertaModel(config, add_pooling_layer=False)
-        self.lm_head = RobertaLMHead(config)
+        self.put_encoder(config, add_pooling_layer=False)
+        self.lm_head = self.head_class(config)
 
     def get_output_embeddings(self):
         return self.lm_head.decoder
@@ -86,7 +90,7 @@ class RobertaForMaskedLM(MaskedHead, RobertaPreTrainedModel):
 class RobertaForSequenceClassification(SequenceHead, RobertaPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.roberta = RobertaModel(config, add_pooling_layer=False)
+        self.put_encoder(config, add_pooling_layer=False)
         self.classifier = RobertaClassificationHead(config)
 
     def classify(self, outputs):
@@ -96,7 +100,7 @@ class RobertaForSequenceClassification(SequenceHead, RobertaPreTrainedModel):
 class RobertaForTokenClassification(TokenHead, RobertaPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.roberta = RobertaModel(config, add_pooling_layer=False)
+        self.put_encoder(config, add_pooling_layer=False)
         self.dropout = nn.Dropout(config.dropout_of_head())
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
@@ -104,7 +108,7 @@ class RobertaForTokenClassification(TokenHead, RobertaPreTrainedModel):
 class RobertaForQuestionAnswering(QuestionHead, RobertaPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        self.roberta = RobertaModel(config, add_pooling_layer=False)
+        self.put_encoder(config, add_pooling_layer=False)
         self.qa_outputs = nn.Linear(config.hidden_size, config.num_labels)
 
 

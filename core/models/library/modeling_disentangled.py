@@ -112,10 +112,12 @@ class DisentangledSelfAttention(nn.Module):
 
 
 class DebertaV2Attention(nn.Module):
+    self_class, output_class = DisentangledSelfAttention, BertOutput
+
     def __init__(self, config):
         super().__init__()
-        self.self = DisentangledSelfAttention(config)
-        self.output = BertOutput(config, config.hidden_size)
+        self.self = self.self_class(config)
+        self.output = self.output_class(config, config.hidden_size)
 
     def forward(self, hidden_states, attention_mask, relative_pos=None, rel_embeddings=None):
         self_output, att_matrix = self.self(hidden_states, attention_mask, relative_pos=relative_pos, rel_embeddings=rel_embeddings)
@@ -124,11 +126,13 @@ class DebertaV2Attention(nn.Module):
 
 
 class DebertaV2Layer(GradientCheckpointingLayer):
+    attention_class, output_class = DebertaV2Attention, BertOutput
+
     def __init__(self, config):
         super().__init__()
-        self.attention = DebertaV2Attention(config)
+        self.attention = self.attention_class(config)
         self.intermediate = BertIntermediate(config)
-        self.output = BertOutput(config, config.intermediate_size)
+        self.output = self.output_class(config, config.intermediate_size)
 
     def forward(self, hidden_states, attention_mask, relative_pos=None, rel_embeddings=None):
         attention_output, _ = self.attention(hidden_states, attention_mask, relative_pos=relative_pos, rel_embeddings=rel_embeddings)
@@ -179,10 +183,12 @@ class DebertaV2Embeddings(nn.Module):
 
 
 class DebertaV2Encoder(nn.Module):
+    layer_class = DebertaV2Layer
+
     def __init__(self, config):
         super().__init__()
         self.config = config
-        self.layer = nn.ModuleList([DebertaV2Layer(config) for _ in range(config.num_hidden_layers)])
+        self.layer = nn.ModuleList([self.layer_class(config) for _ in range(config.num_hidden_layers)])
         if config.relative_attention:
             self.rel_embeddings = nn.Embedding(config.span * 2, config.hidden_size)
         if "layer_norm" in config.norm_rel_ebd:

@@ -68,9 +68,12 @@ class BertEmbeddings(nn.Module):
         embeddings = inputs_embeds + token_type_embeddings
         position_embeddings = self.position_embeddings(position_ids)
         embeddings = embeddings + position_embeddings
-        embeddings = self.LayerNorm(embeddings)
+        embeddings = self.normed(embeddings)
         embeddings = self.dropout(embeddings)
         return embeddings
+
+    def normed(self, embeddings):
+        return self.LayerNorm(embeddings)
 
 
 def eager_attention_forward(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
@@ -121,10 +124,12 @@ class BertOutput(nn.Module):
 
 
 class BertAttention(nn.Module):
+    self_class, output_class = BertSelfAttention, BertOutput
+
     def __init__(self, config):
         super().__init__()
-        self.self = BertSelfAttention(config)
-        self.output = BertOutput(config, config.hidden_size)
+        self.self = self.self_class(config)
+        self.output = self.output_class(config, config.hidden_size)
 
     def forward(self, hidden_states, attention_mask=None, **kwargs):
         attention_output, weights = self.self(hidden_states, attention_mask=attention_mask, **kwargs)
@@ -145,11 +150,13 @@ class BertIntermediate(nn.Module):
 
 
 class BertLayer(GradientCheckpointingLayer):
+    attention_class, intermediate_class, output_class = BertAttention, BertIntermediate, BertOutput
+
     def __init__(self, config):
         super().__init__()
-        self.attention = BertAttention(config)
-        self.intermediate = BertIntermediate(config)
-        self.output = BertOutput(config, config.intermediate_size)
+        self.attention = self.attention_class(config)
+        self.intermediate = self.intermediate_class(config)
+        self.output = self.output_class(config, config.intermediate_size)
 
     def forward(self, hidden_states, attention_mask=None, **kwargs):
         attention_output, _ = self.attention(hidden_states, attention_mask, **kwargs)
@@ -161,9 +168,15 @@ class BertLayer(GradientCheckpointingLayer):
 
 
 class BertEncoder(nn.Module):
+    layer_class = BertLayer
+
     def __init__(self, config):
         super().__init__()
-        self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
+        self.narrow(config)
+        self.layer = nn.ModuleList([self.layer_class(config) for _ in range(config.num_hidden_layers)])
+
+    def narrow(self, config):
+        """What stands before the layers."""
 
     def forward(self, hidden_states, attention_mask=None, **kwargs):
         for layer in self.layer:
@@ -191,16 +204,19 @@ class BertPreTrainedModel(PreTrainedModel):
     def get_input_embeddings(self):
         return self.base_model.embeddings.word_embeddings
 
+    def put_encoder(self, config, **how):
+        setattr(self, self.base_model_prefix, self.body(config, **how))
+
 
 class BertModel(BertPreTrainedModel):
-    embedded = BertEmbeddings
+    embedded, encoded = BertEmbeddings, BertEncoder
 
     def __init__(self, config, add_pooling_layer=True):
         super().__init__(config)
         self.gradient_checkpointing = False
         self.embeddings = self.embedded(config)
         self.narrow(config)
-        self.encoder = BertEncoder(config)
+        self.encoder = self.encoded(config)
         self.pooler = BertPooler(config) if add_pooling_layer else None
 
     def narrow(self, config):
@@ -222,3 +238,6 @@ class BertModel(BertPreTrainedModel):
         sequence_output = encoder_outputs.last_hidden_state
         pooled_output = self.pooler(sequence_output) if self.pooler is not None else None
         return BaseModelOutputWithPooling(last_hidden_state=sequence_output, pooler_output=pooled_output)
+
+
+BertPreTrainedModel.body = BertModel

@@ -25,7 +25,7 @@ if quirks.encoder_kernels:
         embeddings = inputs_embeds + token_type_embeddings
         position_embeddings = self.position_embeddings(position_ids)
         embeddings += position_embeddings
-        embeddings = self.LayerNorm(embeddings)
+        embeddings = self.normed(embeddings)
         embeddings = self.dropout(embeddings)
         return embeddings
 
