@@ -88,6 +88,10 @@ def stage(r, q, t, method, framework):
         t["reference"] = "precomputed"
 
 
+def activations(r, q, t, method, framework):
+    t["offload"] = "activations"
+
+
 def flash(r, q, t, method, framework):
     t.update(attention="flash_attention_2", padded=False)
 
@@ -113,6 +117,9 @@ def may(q, t, method, framework):
         out.append(part)
     if "trl" in q["stack"] and framework == "transformers" and method in ("ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp2") and not packed:
         out += [stage, stage]
+    moves = method in ("ddp", "zero1", "zero2", "zero3", "fsdp2") + FIRST and plain and (method == "ddp" or not packed) and "stage" not in t
+    if "trl" in q["stack"] and framework == "transformers" and moves and q["stack"]["transformers"] >= "5":
+        out += [activations, activations]
     if half and method not in ("pp", "tp", "tp+fsdp2") and t["attention"] == "sdpa":
         out.append(flash)
     return out
@@ -128,14 +135,14 @@ def draw(r, q, method, packages):
     first = r.choice(may(q, t, method, framework) or [None])
     if first:
         first(r, q, t, method, framework)
-        others = [f for f in may(q, t, method, framework) if f is not first and {first, f} not in ({loss, stage}, {packing, stage})]
+        others = [f for f in may(q, t, method, framework) if f is not first and {first, f} not in ({loss, stage}, {packing, stage}, {activations, stage})]
         if others and r.random() < 0.4:
             r.choice(others)(r, q, t, method, framework)
     if t.get("packing"):
         t.pop("padded", None)
     if not t.get("liger_kernels"):
         q["stack"].pop("liger", None)
-    if "stage" not in t and t.get("loss") != "chunked_nll":
+    if "stage" not in t and t.get("loss") != "chunked_nll" and t.get("offload") != "activations":
         q["stack"].pop("trl", None)
 
 
@@ -155,6 +162,8 @@ def bare(q):
         del t["quantization"]
     if t.get("packing"):
         t["attention_mask"] = False
+    if t.get("offload") == "activations":
+        t["offload"] = "none"
     return dict(q, training=t), more
 
 
@@ -214,6 +223,8 @@ def install(t, o, tracer, packages):
                 f(model)
             return model
         dist_trace.make_model = make_model
+    if t.get("offload") == "activations":
+        of_data("make_offload_dist").within(dist_trace, step, of_data("make_offload", tracer, "", packages).contexts(packages), t["methods"])
     if "stage" in t:
         sys.path.insert(0, packages)
         stages = of_data("make_stages_dist")

@@ -73,7 +73,7 @@ void launch_deepspeed(struct jsonw *w, const char *name, const struct launch *l)
         write_enabled(w, launch_half(l));
     write_zero(w, r);
     jsonw_bool(w, "zero_allow_untested_optimizer", true);
-    if (!launch_is_trainer(l) && r->offload != OFFLOAD_NONE && r->optimizer != OPTIMIZER_SGD)
+    if (!launch_is_trainer(l) && offload_of_states(r->offload) && r->optimizer != OPTIMIZER_SGD)
         write_optimizer(w);
     jsonw_end(w);
 }

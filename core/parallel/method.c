@@ -11,6 +11,13 @@ enum method method_named(const char *name)
     return m;
 }
 
+bool method_plays_offload(enum method m, enum offload what)
+{
+    bool engine = m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_ZERO3;
+
+    return what != OFFLOAD_ACTIVATIONS || m == METHOD_SINGLE || m == METHOD_DDP || engine || method_is_fsdp1(m) || (method_is_fsdp2(m) && m != METHOD_TP_FSDP2);
+}
+
 bool method_offloads(enum method m, enum offload what)
 {
     if (what == OFFLOAD_ACTIVATIONS)

@@ -33,14 +33,17 @@ extern const struct method_row method_rows[METHOD_COUNT];
 
 enum method method_named(const char *name); /* METHOD_COUNT: none is called so */
 
+/* What the optimizer works on lies on the host. */
+static inline bool offload_of_states(enum offload what)
+{
+    return what == OFFLOAD_OPTIMIZER || what == OFFLOAD_OPTIMIZER_PARAMS;
+}
+
 /* Whether a framework offers it: DeepSpeed (runtime/zero/offload_config.py), FSDP's CPUOffload and CPUOffloadPolicy; TRL's OffloadActivations under all. */
 bool method_offloads(enum method m, enum offload what);
 
-/* Of what is offered: whether it is played. Activations go to the host where parameters stay whole. */
-static inline bool method_plays_offload(enum method m, enum offload what)
-{
-    return what != OFFLOAD_ACTIVATIONS || m == METHOD_SINGLE || m == METHOD_DDP;
-}
+/* Of what is offered: whether it is played. */
+bool method_plays_offload(enum method m, enum offload what);
 
 /* Whether it has a program. */
 static inline bool method_is_modelled(enum method m)

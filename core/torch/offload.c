@@ -38,17 +38,17 @@ struct offloading {
                                          * others brought back: a checkpoint's inner ones do not */
     uint32_t unpacked_by[2];            /* nodes that have not run yet, of inner graphs and of this one; 0: none */
     uint32_t n_tracked;                 /* saved, and not unpacked yet: none left means that another forward begins, a checkpoint's last too */
-    bool paused, waits_for_end;
+    bool paused, waits_for_end, by_place;
     uint64_t host_bytes, most_host_bytes;
 };
 
-struct offloading *offload_new(struct run *r, uint32_t saves)
+struct offloading *offload_new(struct run *r, uint32_t saves, bool by_place)
 {
     struct offloading *o = run_room(r, sizeof *o, 1);
 
     if (!o)
         return NULL;
-    *o = (struct offloading){.max = saves};
+    *o = (struct offloading){.max = saves, .by_place = by_place};
     o->of = run_room(r, sizeof *o->of, saves);
     if (o->of && torch_alloc_new(r->arena, &(struct torch_alloc_options){.max_live = r->room_births, .max_blocks = BLOCKS}, &o->alloc, &(struct err){0}))
         o->alloc = NULL;
@@ -164,10 +164,13 @@ static bool is_tracked(const struct offloading *o, struct key key)
     return false;
 }
 
-static bool is_parameter(const struct run *r, val v)
+/* isinstance(nn.Parameter), param_storages */
+static bool is_parameter(const struct run *r, const struct offloading *o, val v)
 {
     const struct storage *s = &r->storages[r->values[v].storage];
 
+    if (!o->by_place)
+        return r->values[v].parameter;
     return !run_dead(r) && s->block != NO_BLOCK && r->births[s->block].mark == MARK_PARAMETER;
 }
 
@@ -250,7 +253,7 @@ uint32_t offload_pack(struct run *r, val v)
     seen = is_tracked(o, key);
     o->n++;
     *t = (struct tracked){.wants = wants_grad(r, v)};
-    if (!seen && (uint64_t)numel(r, v) * dtype_bytes(dtype_of(r, v)) >= MIN_BYTES && !is_parameter(r, v)) {
+    if (!seen && (uint64_t)numel(r, v) * dtype_bytes(dtype_of(r, v)) >= MIN_BYTES && !is_parameter(r, o, v)) {
         move_to_host(r, o, id, v, key);
         return id;
     }

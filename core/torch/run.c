@@ -357,6 +357,7 @@ void set_data(struct run *r, val v, val from)
     if (from) {
         memcpy(x->size, y->size, sizeof x->size);
         memcpy(x->stride, y->stride, sizeof x->stride);
+        x->offset = y->offset;
         x->ndim = y->ndim;
         x->dtype = y->dtype;
         x->contiguous = y->contiguous;
@@ -510,7 +511,7 @@ val value_alias(struct run *r, val of)
     x->refs = 1;
     x->output_nr = 0;
     x->requires_grad = x->leaf = false;
-    x->view = false;
+    x->view = x->parameter = false;
     x->floating = true;
     x->made = MADE_PLAIN;
     x->cast = x->base = x->n_views = 0;
@@ -577,6 +578,8 @@ void mark_block(struct run *r, val v, enum mark mark)
 {
     uint32_t s = v ? r->values[v].storage : 0;
 
+    if (s && mark == MARK_PARAMETER)
+        r->values[v].parameter = true;
     if (s && r->storages[s].block != NO_BLOCK && r->births[r->storages[s].block].mark == MARK_NONE)
         r->births[r->storages[s].block].mark = (uint8_t)mark;
 }

@@ -238,7 +238,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .max_grad_norm = r->max_grad_norm,
         .optimizer = optimizer_rows[r->optimizer].kind,
         .paged = optimizer_rows[r->optimizer].paged,
-        .offload = r->offload,
+        .offload = offload_of_states(r->offload) ? r->offload : OFFLOAD_NONE,
         .ddp = ddp_settings(s),
         .fsdp = {f->wrap, f->backward_prefetch, f->forward_prefetch == TRI_TRUE, f->use_orig_params == TRI_TRUE,
                  f->limit_all_gathers == TRI_TRUE, f->reduce_dtype == REDUCE_BF16 ? DTYPE_BF16 : DTYPE_FP32},
@@ -362,7 +362,7 @@ static void offload_activations(struct trainer *t)
 {
     struct module *head = t->model.tree.head;
 
-    t->offload = offload_new(&t->run, SAVES_A_LAYER * (t->model.arch->layers + 4));
+    t->offload = offload_new(&t->run, SAVES_A_LAYER * (t->model.arch->layers + 4), t->step->r.method == METHOD_SINGLE || t->step->r.method == METHOD_DDP);
     if (head && !strcmp(head->name, "lm_head"))
         module_hook(&t->model.tree, &head->hooks, (struct module_hook){head_enters, head_returns, NULL, NULL, NULL});
 }

@@ -14,15 +14,14 @@ void play_look_at_host(struct kept_run *k)
 {
     const struct trainer *t = k->t;
     const struct method_program *p = t->method;
+    uint64_t saved = t->offload ? offload_host_bytes(t->offload) : 0;
 
-    k->host_bytes = t->method && t->step->r.method != METHOD_DDP ? t->optim.page_bytes : trainer_paged_bytes(t);
-    if (t->offload)
-        k->host_bytes += offload_host_bytes(t->offload);
+    k->host_bytes = (t->method && t->step->r.method != METHOD_DDP ? t->optim.page_bytes : trainer_paged_bytes(t)) + saved;
     k->host_bytes_of_all = k->host_bytes * t->step->r.data_parallel;
     if (!p || !p->host_bytes || !t->wrapped) /* nothing is wrapped where a tape was laid out: then nothing is offloaded */
         return;
-    k->host_bytes = p->host_bytes(t->wrapped);
-    k->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : k->host_bytes * t->parallel.at.world;
+    k->host_bytes = p->host_bytes(t->wrapped) + saved;
+    k->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) + saved * t->parallel.at.world : k->host_bytes * t->parallel.at.world;
 }
 
 /* What becomes of its model; whether it has the log that LOOK_COSTS would have, too. */

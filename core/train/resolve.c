@@ -520,8 +520,8 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
     enum optimizer_under under = row->under;
     bool whole = r->method == METHOD_SINGLE || r->method == METHOD_DDP || method_is_colossal(r->method); /* the last has its own */
     bool engine = method_is_zero(r->method);
-    bool sharded = method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2 && r->offload == OFFLOAD_NONE;
-    bool flat = (engine || method_is_fsdp1(r->method)) && r->offload == OFFLOAD_NONE; /* on the host its states have other sizes */
+    bool sharded = method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2 && !offload_of_states(r->offload);
+    bool flat = (engine || method_is_fsdp1(r->method)) && !offload_of_states(r->offload); /* on the host its states have other sizes */
 
     if (r->optimizer == OPTIMIZER_ADAMW_HF && !c->defaults.own_adamw)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "transformers %s has no adamw_hf, which ended with 4.49: adamw_torch",
@@ -532,7 +532,7 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
     if (takes_no_bf16(row->kind) && trains_bf16(r)) /* bitsandbytes 0.50.2 backends/cuda/ops.py str2optimizer32bit */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "bitsandbytes has no RMSprop for gradients in bf16 and raises: precision fp16 or one with fp32 weights");
-    if (engine && r->offload && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
+    if (engine && offload_of_states(r->offload) && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
         return ERR_OK;
     if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && under == OPTIMIZER_UNDER_PIECES) || (sharded && under == OPTIMIZER_UNDER_DTENSORS))
         return ERR_OK;
@@ -596,6 +596,8 @@ static enum err_code check_activations(const struct recipe *r, const struct reso
                        "offload of activations is modelled as TRL's trainers do it: stack.framework transformers");
     if (r->stage != TASK_SFT)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations is modelled for stage sft");
+    if (r->quantization && r->method != METHOD_SINGLE && r->method != METHOD_DDP) /* what is quantised stands on the device before anything wraps it */
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations over quantised weights is modelled on one GPU and under ddp");
     if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "offload of activations is modelled as trl 1.16 has it, beside transformers 5");
     return ERR_OK;

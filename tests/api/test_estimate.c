@@ -17,7 +17,7 @@ static const struct {
     {TRAIN("\"tuning\":\"loha\""), "tuning loha is"},
     {TRAIN("\"tuning\":\"MiSS\""), "tuning bone is"},
     {TRAIN("\"optim\":\"galore_adamw\""), "optimizer galore_adamw is"},
-    {TRAIN("\"methods\":\"zero2\",\"offload\":\"activations\""), "offload of activations under zero2 is"},
+    {TRAIN("\"methods\":\"tp\",\"offload\":\"activations\""), "offload of activations under tp is"},
     {TRAIN("\"loss\":\"cce\",\"precision\":\"fp32\""), "hidden states in half precision"},
     {TRAIN("\"float8\":\"mxfp8\""), "float8 mxfp8 is"},
     {TRAIN("\"context_parallel\":2"), "context_parallel is"},

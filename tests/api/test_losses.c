@@ -136,5 +136,37 @@ START_TEST(activations_on_the_host_hold_less)
 }
 END_TEST
 
+/*
+ * What lies on the host of a rank: the same activations under each method, and where the model was wrapped after the context was made, the weights that linears save as views: two
+ * bytes an element of query, key, value, output and the MLP's three. Conv1D saves the parameter itself.
+ */
+#define LINEARS (4.0 * (4 * 512 * 512 + 3 * 512 * 1408))
+
+static double on_the_host(const char *method)
+{
+    char body[900];
+    struct reply reply;
+    double bytes;
+
+    (void)snprintf(body, sizeof body,
+                   "{%s,\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"%s\",\"tuning\":\"full\",\"precision\":\"bf16\","
+                   "\"micro_batch_size\":1,\"seq_len\":512,\"offload\":\"activations\",\"gradient_checkpointing\":false}}", TINY, method);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/host_bytes_per_node"), &bytes), "%s: %s", body, reply.r.body);
+    reply_done(reply);
+    return bytes / 2;
+}
+
+static const char *const wrapped_later[] = {"zero1", "zero2", "fsdp2"};
+
+START_TEST(weights_that_moved_go_to_the_host_too)
+{
+    double here = on_the_host("ddp"), there = on_the_host(wrapped_later[_i]);
+
+    ck_assert_msg(there - here == LINEARS * 2, "%s: %.0f, ddp %.0f", wrapped_later[_i], there, here);
+}
+END_TEST
+
 UNIT_TESTS("losses", unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);
-           unit_rows(a_leaner_optimizer_holds_less, leaner); unit_rows(states_of_4_bits_are_updated_wide, updated); unit_rows(activations_on_the_host_hold_less, checkpoints);)
+           unit_rows(a_leaner_optimizer_holds_less, leaner); unit_rows(states_of_4_bits_are_updated_wide, updated); unit_rows(activations_on_the_host_hold_less, checkpoints);
+           unit_rows(weights_that_moved_go_to_the_host_too, wrapped_later);)

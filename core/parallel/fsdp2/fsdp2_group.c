@@ -139,6 +139,7 @@ void fsdp2_unshard(struct fsdp2_unit *u, enum fsdp2_state as)
 static void show(struct fsdp2 *f, const struct fsdp2_param *p)
 {
     p->declared->value = p->gathered;
+    f->r->values[p->gathered].parameter = true;
     for (uint32_t i = 0; i < f->n_tied; i++)
         if (f->tied[i]->tied == p->declared)
             f->tied[i]->value = p->gathered;

@@ -46,6 +46,7 @@ static void view_of_flat(struct zero12 *z, const struct zero12_group *g, const s
 
     if (!view)
         return;
+    r->values[view].offset = (int64_t)p->offset;
     r->values[view].ndim = x->ndim;
     r->values[view].contiguous = x->contiguous;
     memcpy(r->values[view].size, x->size, sizeof x->size);
