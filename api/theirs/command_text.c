@@ -138,7 +138,7 @@ static const char *value_of(const struct command *c, const char *s)
 static const char *take_term(const struct command *c, const char *p, double *ret, bool *known)
 {
     char term[64];
-    size_t n = strcspn(p, " )");
+    size_t n = strcspn(p, " /)");
     const char *value;
     char *end;
 
@@ -154,29 +154,34 @@ static const char *take_term(const struct command *c, const char *p, double *ret
     return p + n + strspn(p + n, " ");
 }
 
-/* (expr 16 / $n): how the scripts of ms-swift divide a batch over GPUs. 0: none of these. */
+/* (expr 16 / $n), (($TOTAL/$GPUS/$ROWS)): how the scripts of ms-swift and open-instruct divide a batch over GPUs. 0: none of these. */
 static uint64_t quotient(const struct command *c, const char *s)
 {
-    const char *p = !strncmp(s, "(expr ", 6) ? s + 6 : NULL;
+    const char *p = !strncmp(s, "(expr ", 6) ? s + 6 : !strncmp(s, "((", 2) ? s + 2 : NULL;
     double left, right;
     bool known = p;
 
     if (!p)
         return 0;
     p = take_term(c, p + strspn(p, " "), &left, &known);
-    if (!known || *p != '/')
+    if (*p != '/')
         return 0;
-    p = take_term(c, p + 1 + strspn(p + 1, " "), &right, &known);
-    return known && *p == ')' && right >= 1 && left >= right && left < 1e9 ? (uint64_t)(left / right) : 0;
+    while (known && *p == '/') {
+        p = take_term(c, p + 1 + strspn(p + 1, " "), &right, &known);
+        known &= right >= 1 && left >= right && left < 1e9;
+        left = known ? (double)(uint64_t)(left / right) : 0;
+    }
+    return known && *p == ')' ? (uint64_t)left : 0;
 }
 
 static void write_value(struct command *c, const char *name, const char *s)
 {
     struct json *object = NULL;
     struct err ignored;
-    uint64_t n = quotient(c, s);
+    uint64_t n;
 
     s = value_of(c, s);
+    n = quotient(c, s);
     if (n)
         jsonw_u64(&c->w, name, n);
     else if (*s == '{' && !json_parse(s, strlen(s), &json_limits_config, &object, &ignored))
@@ -240,7 +245,7 @@ static unsigned after_script(const struct command *c, unsigned from, unsigned en
 
         if (launched && ends_in(s, ".py") && !is_flag(s))
             return i + 1;
-        launched |= !strncmp(s, "python", 6) || ends_in(s, "torchrun") || ends_in(s, "accelerate") || ends_in(s, "deepspeed");
+        launched |= !strncmp(s, "python", 6) || !strcmp(s, "uv") || ends_in(s, "torchrun") || ends_in(s, "accelerate") || ends_in(s, "deepspeed");
     }
     return from;
 }

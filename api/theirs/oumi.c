@@ -144,6 +144,15 @@ static enum err_code read_model_kwargs(struct theirs *t, const struct their_key 
     return ERR_OK;
 }
 
+/* builders/models.py: before peft, which freezes all of the base. */
+static enum err_code read_freeze(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool adapts = false;
+
+    (void)theirs_flag(json_get(json_get(t->arguments, "training"), "use_peft"), &adapts);
+    return adapts ? ERR_OK : theirs_say(t, key->member, v);
+}
+
 static const struct their_key model_keys[] = {
     SAY("model_max_length", "training.seq_len"),
     BY(theirs_read_dtype, "torch_dtype_str|torch_dtype", "training.precision"),
@@ -152,7 +161,7 @@ static const struct their_key model_keys[] = {
     SAY("compile", "training.compile"),
     SAY("model_revision", "revision"),
     BY(read_model_kwargs, "model_kwargs", NULL),
-    SAY("freeze_layers", "training.freeze"),
+    BY(read_freeze, "freeze_layers", "training.freeze"),
     MOVES("text_only", "the text of a model with images (its text_config says it)"),
     KNOWN("model_name|adapter_model|adapter_trainable|tokenizer_name|tokenizer_pad_token|tokenizer_kwargs|processor_kwargs|"
           "load_pretrained_weights|trust_remote_code|chat_template|chat_template_kwargs|device_map|shard_for_eval|tool_call_parser"),

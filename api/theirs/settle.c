@@ -223,12 +223,13 @@ static const struct {
     {TOOL_OPEN_INSTRUCT, "finetune|dpo_tune_cache", "sft"}, /* of the latter open_instruct_settle() says which */
     {TOOL_OPEN_INSTRUCT, "grpo|grpo_fast|grpo_vllm_thread_ray_gtrl|online_dpo|online_dpo_vllm_thread", "grpo"},
     {TOOL_OPEN_INSTRUCT, "ppo|ppo_fast|ppo_vllm_thread|ppo_vllm_thread_ray_gtrl", "ppo"},
-    {TOOL_OPEN_INSTRUCT, "dpo|dpo_tune|reward_modeling|rejection_sampling", NULL},
+    {TOOL_OPEN_INSTRUCT, "dpo|dpo_tune|reward_modeling|rejection_sampling|olmo_core_finetune|olmo_core_dpo", NULL},
 };
 
 enum err_code theirs_read_run(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v), *base = s ? strrchr(s, '/') : NULL;
+    bool known = !s || !theirs_tool_is(t, TOOL_OPEN_INSTRUCT) || !strstr(s, ".py");
     size_t n;
 
     if (!s)
@@ -238,6 +239,7 @@ enum err_code theirs_read_run(struct theirs *t, const struct their_key *key, con
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         if (!theirs_tool_is(t, runs[i].tool) || !word_among(runs[i].names, s, n, false))
             continue;
+        known = true;
         if (!runs[i].stage)
             theirs_gap(&t->d, "another trainer than finetune.py and dpo_tune_cache.py");
         else if (!*runs[i].stage)
@@ -245,7 +247,7 @@ enum err_code theirs_read_run(struct theirs *t, const struct their_key *key, con
         else if (strcmp(runs[i].stage, "sft") != 0)
             return theirs_say_word(t, key->member, runs[i].stage);
     }
-    return ERR_OK;
+    return known ? ERR_OK : decode_fail(&t->d, ERR_FIELD_VALUE, "is no trainer that is read: send the command of finetune.py or dpo_tune_cache.py");
 }
 
 static bool says_no(const struct json *v)

@@ -95,7 +95,7 @@ class Qwen3_5Model(CompositeModel):
 class Qwen3_5ForConditionalGeneration(CompositeForConditionalGeneration):
     config_class, composed, turn = Qwen3_5Config, Qwen3_5Model, Qwen3_5ForCausalLM.turn
     _no_split_modules = ["Qwen3_5DecoderLayer", "Qwen3_5VisionBlock"]
-    positions_of_grids = True
+    positions_of_grids, balances_unasked = True, False
 
 
 causal_lm = Qwen3_5ForConditionalGeneration

@@ -15,6 +15,7 @@ class Qwen3_5MoeModel(Qwen3_5Model):
 class Qwen3_5MoeForConditionalGeneration(Qwen3_5ForConditionalGeneration):
     config_class, composed, forward = Qwen3_5MoeConfig, Qwen3_5MoeModel, MoeCausalLM.forward
     _no_split_modules = ["Qwen3_5MoeDecoderLayer", "Qwen3_5MoeVisionBlock"]
+    balances_unasked = True
 
 
 causal_lm = Qwen3_5MoeForConditionalGeneration

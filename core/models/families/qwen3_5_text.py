@@ -86,7 +86,7 @@ class Qwen3_5TextModel(Qwen3NextModel):
 
 class Qwen3_5ForCausalLM(Qwen3NextForCausalLM):
     config_class, decoder, _no_split_modules = Qwen3_5TextConfig, Qwen3_5TextModel, ["Qwen3_5DecoderLayer"]
-    forward = CausalLM.forward
+    forward, balances_unasked = CausalLM.forward, False  # configuration_qwen3_5.py has no router_aux_loss_coef
 
 
 causal_lm = Qwen3_5ForCausalLM

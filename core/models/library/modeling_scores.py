@@ -99,6 +99,8 @@ def score_tokens(model, config, width):
 
 def scored(causal, stage):
     if stage == "embedding" and issubclass(causal, CausalLM):
+        if getattr(causal, "composed", None) is not None:
+            refuse("/training/stage", "embedding by a model with towers is not modelled yet")
         return causal.decoder
     if stage == "reward":
         return over(GenericForSequenceClassification, causal, score_pairs)
