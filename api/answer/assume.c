@@ -160,7 +160,8 @@ static bool compiles_update(const struct plan_candidate *c)
 /* accelerate utils/deepspeed.py map_pytorch_optim_to_deepspeed */
 static bool becomes_host_adam(const struct plan_candidate *c)
 {
-    return c->modelled && method_is_zero(c->step.r.method) && offload_of_states(c->step.r.offload) && optimizer_rows[c->step.r.optimizer].under != OPTIMIZER_UNDER_LOCAL;
+    return c->modelled && method_is_zero(c->step.r.method) && offload_of_states(c->step.r.offload) &&
+           optimizer_rows[c->step.r.optimizer].under != OPTIMIZER_UNDER_LOCAL;
 }
 
 static bool offloads_activations(const struct plan_candidate *c)

@@ -117,7 +117,8 @@ static const char *offload_gap(struct planning *p, const struct recipe *r)
     if (r->offload == OFFLOAD_NONE || (method_offloads(r->method, r->offload) && method_plays_offload(r->method, r->offload)))
         return NULL;
     if (method_offloads(r->method, r->offload)) {
-        (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations under %s is not modelled yet: single, ddp, zero1 to zero3, fsdp or fsdp2",
+        (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload",
+                      "offload of activations under %s is not modelled yet: single, ddp, zero1 to zero3, fsdp or fsdp2",
                       method_rows[r->method].name);
         return "not-modelled";
     }
