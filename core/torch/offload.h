@@ -17,9 +17,9 @@
 struct offloading;
 
 /*
- * NULL: no room, and the run has failed. `saves`: tensors that are saved at a time, at most. `by_place`: the model stood where it trains when the context was made, and views of
- * parameters are known by their storages; else parameters alone are known, and a weight that a linear saves (a view: .t()) goes to the host like
- * all else.
+ * NULL: no room, and the run has failed. `saves`: tensors that are saved at a time, at most. `by_place`: the model stood where it trains when
+ * the context was made, and views of parameters are known by their storages; else parameters alone are known, and a weight that a linear saves
+ * (a view: .t()) goes to the host like all else.
  */
 struct offloading *offload_new(struct run *r, uint32_t saves, bool by_place);
 
