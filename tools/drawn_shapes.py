@@ -49,7 +49,7 @@ SIZES = {  # drawn of these where the type has the key
 EXPERTS = (("num_experts", "num_experts_per_tok"), ("num_local_experts", "num_experts_per_tok"), ("n_routed_experts", "num_experts_per_tok"),
         ("moe_num_experts", "moe_k"),
            ("moe_num_experts", "moe_top_k"), ("num_experts", "moe_topk"), ("num_experts", "top_k_experts"))
-WHOLE = ("arcee", "cohere2", "cwm", "deepseek_v2", "gemma2", "gemma3_text", "hyperclovax", "internlm3", "iquestcoder", "jais2",
+WHOLE = ("arcee", "cohere2", "cwm", "deepseek_v2", "gemma2", "gemma3_text", "gemma3n_text", "hyperclovax", "internlm3", "iquestcoder", "jais2",
          "vaultgemma", "helium")  # by their validate_architecture()
 DERIVED_KV = ("dbrx", "gpt_bigcode")  # told by another key
 OF_MAMBA = ("mamba_n_heads", "mamba_num_heads", "mamba_d_ssm", "mamba_expand", "mamba2")

@@ -67,6 +67,8 @@ class Gemma3nTextConfig(PreTrainedConfig):
                 refuse(f"/config/{name}", "Gemma3nTextConfig wants one of each layer")
         if self.hidden_size % self.num_attention_heads:
             refuse("/config/num_attention_heads", "Gemma3nTextConfig wants a divisor of hidden_size")
+        if self.final_logit_softcapping is None:
+            refuse("/config/final_logit_softcapping", "Gemma3nTextConfig wants a number")
         own = self.layer_types[: layers - self.num_kv_shared_layers]
         if self.num_kv_shared_layers and set(own) != set(self.layer_types):
             refuse("/config/num_kv_shared_layers", "Gemma3nTextConfig wants a layer of each kind that keeps its keys, before those that reuse them")

@@ -39,7 +39,7 @@ class RecurrentGemmaConfig(LlamaConfig):
         self.block_types = list(self.block_types or ("recurrent", "recurrent", "attention"))
         kwargs.setdefault("partial_rotary_factor", 0.5)
         kwargs.pop("layers_block_type", None)
-        self.head_dim = self.hidden_size // self.num_attention_heads
+        self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads  # no member: a file's own is set behind it
         super().__post_init__(**kwargs)
         kinds = (self.block_types * 100)[: self.num_hidden_layers]
         self.layer_types = ["linear_attention" if kind == "recurrent" else "sliding_attention" for kind in kinds]
