@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "torch/hooks.h"
 #include "torch/module.h"
+#include "torch/views.h"
 #include "torch/work.h"
 
 #include <stdarg.h>
@@ -134,6 +135,8 @@ static inline uint32_t storage_new(struct run *r)
 
     if (s) {
         r->free_storage = r->storages[s].block;
+        if (s < r->n_writes)
+            r->writes[s].at = 0; /* of another: a parameter that is gathered anew was not written with it */
     } else if (r->n_storages < r->max_storages) {
         s = r->n_storages++;
     } else {
