@@ -26,7 +26,9 @@ def remake(name, group, cases, only, request_of, python, arguments):
         result = json.loads(told[told.rindex(b"\n{"):])
         if case[1] == "tp":
             request["stack"] = dict(request["stack"], framework="torch")
-        rows[name + "/" + case[0]] = {"id": name + "/" + case[0], "group": ("one GPU, " if single else "several GPUs, ") + group, "body": json.dumps(request, separators=(",", ":")),
-                                      **({k: result[k] for k in FIGURES if k in result} if single else figures(result, False))}
+        made = {k: result[k] for k in FIGURES if k in result} if single else figures(result, False)
+        if case[1] == "zero3":  # make_dist_cases.py: how long blocks wait for other streams is told as a range
+            made["active_between"] = made.pop("peak_active_bytes")
+        rows[name + "/" + case[0]] = {"id": name + "/" + case[0], "group": ("one GPU, " if single else "several GPUs, ") + group, "body": json.dumps(request, separators=(",", ":")), **made}
         with open(path, "w", encoding="utf-8") as out:
             out.writelines(json.dumps(rows[k], separators=(",", ":")) + "\n" for k in [name + "/" + c[0] for c in cases] if k in rows)
