@@ -38,6 +38,14 @@ void block_empty(void *block, size_t bytes)
     (void)madvise(block, bytes, MADV_DONTNEED);
 }
 
+void block_forget(const struct arena *a)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), taken = page - (uintptr_t)a->cur % page;
+
+    if (taken < (size_t)(a->end - a->cur))
+        block_empty(a->cur + taken, (size_t)(a->end - a->cur) - taken);
+}
+
 void block_trim(void *block, size_t bytes, size_t keep)
 {
     enum { LOOK_PAGES = 16 << 10 };

