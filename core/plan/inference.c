@@ -327,7 +327,7 @@ static enum err_code settle(struct inferring *p, struct inference_candidate *c, 
     if (rc)
         return rc;
     c->modelled = true;
-    reserved = p->q->expandable_segments ? c->memory.peak_reserved_expandable_bytes : c->memory.peak_reserved_bytes;
+    reserved = held(p, &c->memory);
     c->device_bytes = reserved + p->q->device.context_bytes + nccl_bytes(p->q->tensor_parallel);
     c->fits = c->memory.fits;
     c->tight = c->memory.retries || (c->fits && (double)c->device_bytes > TIGHT * (double)p->q->capacity_bytes);

@@ -1,4 +1,5 @@
 /* load.c - the model on the device, and its parameters in the optimizer's groups. */
+#include "base/ascii.h"
 #include "models/program.h"
 #include "parallel/ddp/ddp.h"
 #include "torch/autograd.h"
@@ -8,7 +9,6 @@
 #include "tuning/kbit_load.h"
 #include "tuning/lora.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* trainer.py get_decay_parameter_names */
@@ -20,20 +20,13 @@ static bool holds(const char *name, const char *part)
     return strstr(name, part) != NULL;
 }
 
-static void lower(char *s)
-{
-    for (; *s; s++)
-        *s = *s >= 'A' && *s <= 'Z' ? (char)(*s - 'A' + 'a') : *s;
-}
-
 static bool decays(const struct trainer *t, const struct module *m, const struct param *p)
 {
-    char buf[256], path[256];
-    size_t n = (size_t)snprintf(path, sizeof path, "%s", module_path(&t->model.tree, m->number, buf, sizeof buf));
+    char buf[256], *path = buf + (module_path(&t->model.tree, m->number, buf, sizeof buf) - buf);
+    size_t n = strlen(path);
 
-    if (t->step->quirks.decay_by_name) /* names in any case of letters */
-        lower(path);
-
+    for (char *s = path; t->step->quirks.decay_by_name && *s; s++) /* names in any case of letters */
+        *s = ascii_lower(*s);
     if (holds(p->name, "bias") || holds(path, "bias"))
         return false;
     if (m->kind == MODULE_LAYER_NORM)

@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from transformers.modeling_disentangled import DebertaV2Attention, DebertaV2Embeddings, DebertaV2Encoder, DebertaV2Layer
+from transformers.modeling_disentangled import DebertaV2Attention, DebertaV2Embeddings, DebertaV2Encoder, DebertaV2Layer, scaled_size_sqrt
 from transformers.modeling_encoder import BertOutput
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.deberta_v2.modeling_deberta_v2 import (
@@ -60,10 +60,6 @@ def build_relative_position(query_layer, key_layer):
     rel_pos_ids = rel_pos_ids[:query_size, :]
     rel_pos_ids = rel_pos_ids.unsqueeze(0)
     return rel_pos_ids
-
-
-def scaled_size_sqrt(query_layer, scale_factor):
-    return torch.sqrt(torch.tensor(query_layer.size(-1), dtype=torch.float) * scale_factor)
 
 
 class DebertaSelfAttention(nn.Module):

@@ -7,9 +7,8 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.integrations.eager_attention import eager_attention_forward
-from transformers.modeling_decoder import DecoderOfKinds, ScaledEmbedding, attend, begin
-from transformers.modeling_gemma4 import Gemma4RMSNorm, KVSharingDict, turned
+from transformers.modeling_decoder import DecoderOfKinds, ScaledEmbedding, begin
+from transformers.modeling_gemma4 import Gemma4RMSNorm, KVSharingDict, attend_and_share, turned
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.modeling_rope_utils import RotaryEmbeddingOfKinds
@@ -213,13 +212,7 @@ class Gemma3nTextAttention(nn.Module):
             v = v.transpose(1, 2)
             if past_key_values is not None:
                 k, v = past_key_values.update(k, v, self.layer_idx)
-        if self.sharing == "store":
-            shared_kv_states[self.layer_type] = k, v
-        output, weights = attend(self, q, k, v, attention_mask, eager_attention_forward, dropout=self.config.attention_dropout if self.training else 0.0,
-                                 scaling=1.0, sliding_window=self.sliding_window, **kwargs)
-        output = output.reshape(*rows, -1).contiguous()
-        output = self.o_proj(output)
-        return output, weights
+        return attend_and_share(self, rows, q, k, v, attention_mask, shared_kv_states, **kwargs)
 
 
 class Gemma3nTextDecoderLayer(GradientCheckpointingLayer):

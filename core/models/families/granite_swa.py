@@ -12,12 +12,20 @@ from transformers.releases import refuse
 OF_SINKS = {"layers.*.self_attn.sinks": "colwise", "layers.*.self_attn": "local_params"}
 
 
-def layers_of(config):
-    """Kinds, where the file has none: every fourth layer sees all."""
-    return config.layer_types or ["sliding_attention" if i % 4 else "full_attention" for i in range(config.num_hidden_layers)]
+class ConfigOfThetas:
+    """Windows in three of four layers and a base for each, where the file does not say it. First among the bases of a config's class."""
+
+    sliding_window: int | None = 128
+    layer_types: list | None = None
+    layer_rope_theta: list | None = None
+
+    def __post_init__(self, **kwargs):
+        self.layer_types = self.layer_types or ["sliding_attention" if i % 4 else "full_attention" for i in range(self.num_hidden_layers)]
+        super().__post_init__(**kwargs)
+        self.layer_rope_theta = self.layer_rope_theta or [self.rope_parameters["rope_theta"]] * self.num_hidden_layers
 
 
-class GraniteSWAConfig(GraniteConfig):
+class GraniteSWAConfig(ConfigOfThetas, GraniteConfig):
     model_type, base_model_tp_plan = "granite_swa", GraniteConfig.base_model_tp_plan | OF_SINKS
     vocab_size: int = 100352
     hidden_size: int = 2560
@@ -28,14 +36,6 @@ class GraniteSWAConfig(GraniteConfig):
     max_position_embeddings: int = 8192
     rms_norm_eps: float = 1e-5
     tie_word_embeddings: bool = True
-    sliding_window: int | None = 128
-    layer_types: list | None = None
-    layer_rope_theta: list | None = None
-
-    def __post_init__(self, **kwargs):
-        self.layer_types = layers_of(self)
-        super().__post_init__(**kwargs)
-        self.layer_rope_theta = self.layer_rope_theta or [self.rope_parameters["rope_theta"]] * self.num_hidden_layers
 
 
 def eager_attention_scaled(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):

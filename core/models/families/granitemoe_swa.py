@@ -1,23 +1,15 @@
 """granitemoe_swa: granitemoeshared with granite_swa's attention."""
-from transformers.models.granite_swa.modeling_granite_swa import OF_SINKS, GraniteSWAAttention, OfThetas, layers_of
+from transformers.models.granite_swa.modeling_granite_swa import OF_SINKS, ConfigOfThetas, GraniteSWAAttention, OfThetas
 from transformers.models.granitemoeshared.modeling_granitemoeshared import GraniteMoeSharedConfig, GraniteMoeSharedDecoderLayer, GraniteMoeSharedForCausalLM
 from transformers.models.granitemoeshared.modeling_granitemoeshared import GraniteMoeSharedModel
 from transformers.models.mixtral.modeling_mixtral import MixtralConfig
 from transformers.modeling_moe import experts_tp_plan
 
 
-class GraniteMoeSWAConfig(GraniteMoeSharedConfig):
+class GraniteMoeSWAConfig(ConfigOfThetas, GraniteMoeSharedConfig):
     model_type = "granitemoe_swa"
     base_model_tp_plan = {at: style for at, style in MixtralConfig.base_model_tp_plan.items() if "self_attn" in at} | OF_SINKS | experts_tp_plan(
         "layers.*.block_sparse_moe.experts")
-    sliding_window: int | None = 128
-    layer_types: list | None = None
-    layer_rope_theta: list | None = None
-
-    def __post_init__(self, **kwargs):
-        self.layer_types = layers_of(self)
-        super().__post_init__(**kwargs)
-        self.layer_rope_theta = self.layer_rope_theta or [self.rope_parameters["rope_theta"]] * self.num_hidden_layers
 
 
 class GraniteMoeSWADecoderLayer(GraniteMoeSharedDecoderLayer):

@@ -5,7 +5,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.modeling_rotated_encoder import RotatedConfig, RotatedLayer, RotatedModel
 from transformers.models.bert.modeling_bert import BertForSequenceClassification, BertForTokenClassification
-from transformers.models.roberta.modeling_roberta import RobertaForMaskedLM
+from transformers.models.roberta.modeling_roberta import LMHeadWithoutBias, RobertaForMaskedLM
 
 
 class GteConfig(RotatedConfig):
@@ -70,24 +70,9 @@ class GteModel(OfGte, RotatedModel):
 OfGte.body = GteModel
 
 
-class GteLMHead(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
-
-    def forward(self, features):
-        x = self.dense(features)
-        x = nn.functional.gelu(x)
-        x = self.layer_norm(x)
-        x = self.decoder(x)
-        return x
-
-
 class GteForMaskedLM(OfGte, RobertaForMaskedLM):
     _tied_weights_keys = {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"}
-    head_class = GteLMHead
+    head_class = LMHeadWithoutBias
 
 
 class GteForSequenceClassification(OfGte, BertForSequenceClassification):

@@ -9,6 +9,7 @@ from transformers.modeling_conv import apply_mask_to_padding_states, convolve, s
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention, DeepseekV3Config, DeepseekV3DecoderLayer, DeepseekV3ForCausalLM
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Model
+from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextDecoderLayer
 
 
 class KimiLinearConfig(DeepseekV3Config):
@@ -240,30 +241,22 @@ class KimiLinearAttention(DeepseekV3Attention):
 
 
 class KimiLinearDecoderLayer(DeepseekV3DecoderLayer):
+    forward = Qwen3NextDecoderLayer.forward
+
     @staticmethod
     def attention(config, layer_idx):
         return (KimiLinearAttention if config.layer_types[layer_idx] == "full_attention" else KimiLinearDeltaAttention)(config, layer_idx)
 
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
-        self.scans = config.layer_types[layer_idx] == "linear_attention"
+        self.block_type = config.layer_types[layer_idx]
 
     def make_mlp(self, config, layer_idx):
         return self.sparse(config) if config.mlp_layer_types[layer_idx] == "sparse" else self.feed_forward(config)
 
-    def forward(self, hidden_states, attention_mask=None, past_key_values=None, **kwargs):
-        residual = hidden_states
-        hidden_states = self.input_layernorm(hidden_states)
-        if self.scans:
-            hidden_states = self.self_attn(hidden_states=hidden_states, cache_params=past_key_values, attention_mask=attention_mask)
-        else:
-            hidden_states, _ = self.self_attn(hidden_states=hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs)
-        hidden_states = residual + hidden_states
-        residual = hidden_states
-        hidden_states = self.post_attention_layernorm(hidden_states)
-        hidden_states = self.mlp(hidden_states)
-        hidden_states = residual + hidden_states
-        return hidden_states
+    @property
+    def linear_attn(self):
+        return self.self_attn
 
 
 class KimiLinearModel(DeepseekV3Model):

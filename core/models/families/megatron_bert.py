@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from transformers.masking_utils import create_bidirectional_mask
-from transformers.modeling_encoder import BertAttention, BertConfig, BertEncoder, BertLayer, BertModel
+from transformers.modeling_encoder import BertConfig, BertEncoder, BertLayer, BertModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.models.bert.modeling_bert import (
     BertForMaskedLM, BertForPreTraining, BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification,
@@ -65,6 +65,9 @@ class MegatronBertSelfAttention(nn.Module):
         key_layer = key_layer.view(hidden_shape).transpose(1, 2)
         value_layer = self.value(hidden_states)
         value_layer = value_layer.view(hidden_shape).transpose(1, 2)
+        return self.attend(hidden_states, query_layer, key_layer, value_layer, attention_mask)
+
+    def attend(self, hidden_states, query_layer, key_layer, value_layer, attention_mask):
         attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
         attention_scores = attention_scores / math.sqrt(self.head_dim)
         if attention_mask is not None:

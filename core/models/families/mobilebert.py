@@ -4,7 +4,7 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.modeling_decoder import attend
-from transformers.modeling_encoder import BertConfig, BertEncoder, BertModel, eager_attention_forward
+from transformers.modeling_encoder import BertConfig, BertEncoder, BertIntermediate, BertModel, eager_attention_forward
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.bert.modeling_bert import (
     BertForMaskedLM, BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification, BertPredictionHeadTransform,
@@ -129,16 +129,11 @@ class MobileBertAttention(nn.Module):
         return attention_output, weights
 
 
-class MobileBertIntermediate(nn.Module):
+class MobileBertIntermediate(BertIntermediate):
     def __init__(self, config):
-        super().__init__()
+        nn.Module.__init__(self)
         self.dense = nn.Linear(config.true_hidden_size, config.intermediate_size)
         self.intermediate_act_fn = ACT2FN[config.hidden_act]
-
-    def forward(self, hidden_states):
-        hidden_states = self.dense(hidden_states)
-        hidden_states = self.intermediate_act_fn(hidden_states)
-        return hidden_states
 
 
 class OutputBottleneck(nn.Module):

@@ -8,9 +8,8 @@ from transformers.masking_utils import create_bidirectional_mask, create_bidirec
 from transformers.loss.loss_utils import fixed_cross_entropy
 from transformers.modeling_decoder import capture_outputs, merge_with_config_defaults
 from transformers.modeling_heads import HeadOutput, MaskedHead, labelled_loss
-from transformers.modeling_modern_encoder import ModernBertEmbeddings, ModernBertEncoderLayer, ModernBertPredictionHead, norm_of
+from transformers.modeling_modern_encoder import ModernBertBody, ModernBertPredictionHead
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.modeling_rope_utils import RotaryEmbeddingOfKinds
 from transformers.modeling_utils import PreTrainedModel
 from transformers.releases import refuse
 from transformers.utils.generic import can_return_tuple
@@ -63,19 +62,7 @@ class ModernBertPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["ModernBertEmbeddings", "ModernBertEncoderLayer"]
 
 
-class ModernBertModel(ModernBertPreTrainedModel):
-    def __init__(self, config):
-        super().__init__(config)
-        self.embeddings = ModernBertEmbeddings(config)
-        self.layers = nn.ModuleList([ModernBertEncoderLayer(config, i) for i in range(config.num_hidden_layers)])
-        self.final_norm = norm_of(config)
-        self.rotary_emb = RotaryEmbeddingOfKinds(config)
-        self.gradient_checkpointing = False
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.embeddings.tok_embeddings
-
+class ModernBertModel(ModernBertBody, ModernBertPreTrainedModel):
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, **kwargs):

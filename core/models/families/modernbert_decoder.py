@@ -5,10 +5,8 @@ from torch import nn
 from transformers.cache_utils import DynamicCache
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_decoder import CausalLM, attend
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_modern_encoder import ModernBertEmbeddings, ModernBertMLP, ModernBertPredictionHead, eager_attention_forward, norm_of, turned_in_fp32
+from transformers.modeling_modern_encoder import ModernBertBody, ModernBertEncoderLayer, ModernBertPredictionHead, eager_attention_forward, turned_in_fp32
 from transformers.modeling_outputs import BaseModelOutputWithPast
-from transformers.modeling_rope_utils import RotaryEmbeddingOfKinds
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.modernbert.modeling_modernbert import ModernBertConfig
 from transformers.releases import refuse
@@ -60,13 +58,8 @@ class ModernBertDecoderAttention(nn.Module):
         return output, weights
 
 
-class ModernBertDecoderLayer(GradientCheckpointingLayer):
-    def __init__(self, config, layer_idx):
-        super().__init__()
-        self.attn_norm = norm_of(config) if layer_idx else nn.Identity()
-        self.attn = ModernBertDecoderAttention(config, layer_idx)
-        self.mlp_norm = norm_of(config)
-        self.mlp = ModernBertMLP(config)
+class ModernBertDecoderLayer(ModernBertEncoderLayer):
+    attention = ModernBertDecoderAttention
 
     def forward(self, hidden_states, **kwargs):
         residual = hidden_states
@@ -86,18 +79,8 @@ class ModernBertDecoderPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = _supports_attention_backend = True
 
 
-class ModernBertDecoderModel(ModernBertDecoderPreTrainedModel):
-    def __init__(self, config):
-        super().__init__(config)
-        self.embeddings = ModernBertEmbeddings(config)
-        self.layers = nn.ModuleList([ModernBertDecoderLayer(config, i) for i in range(config.num_hidden_layers)])
-        self.final_norm = norm_of(config)
-        self.rotary_emb = RotaryEmbeddingOfKinds(config)
-        self.gradient_checkpointing = False
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.embeddings.tok_embeddings
+class ModernBertDecoderModel(ModernBertBody, ModernBertDecoderPreTrainedModel):
+    layer = ModernBertDecoderLayer
 
     @merge_with_config_defaults
     @capture_outputs

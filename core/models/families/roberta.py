@@ -35,13 +35,12 @@ class RobertaModel(BertModel, RobertaPreTrainedModel):
 RobertaPreTrainedModel.body = RobertaModel
 
 
-class RobertaLMHead(nn.Module):
+class LMHeadWithoutBias(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
-        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, features):
         x = self.dense(features)
@@ -49,6 +48,12 @@ class RobertaLMHead(nn.Module):
         x = self.layer_norm(x)
         x = self.decoder(x)
         return x
+
+
+class RobertaLMHead(LMHeadWithoutBias):
+    def __init__(self, config):
+        super().__init__(config)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
 
 class RobertaClassificationHead(nn.Module):

@@ -1,6 +1,4 @@
 """roformer: bert whose queries and keys are rotated by a table of sines that is no parameter to train; its own scores, over the root."""
-import math
-
 import torch
 from torch import nn
 
@@ -82,16 +80,7 @@ class RoFormerSelfAttention(MegatronBertSelfAttention):
             query_layer, key_layer, value_layer = rotated(sinusoidal_pos, query_layer, key_layer, value_layer)
         else:
             query_layer, key_layer = rotated(sinusoidal_pos, query_layer, key_layer)
-        attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
-        attention_scores = attention_scores / math.sqrt(self.head_dim)
-        if attention_mask is not None:
-            attention_scores = attention_scores + attention_mask
-        attention_probs = nn.functional.softmax(attention_scores, dim=-1)
-        attention_probs = self.dropout(attention_probs)
-        context_layer = torch.matmul(attention_probs, value_layer)
-        context_layer = context_layer.permute(0, 2, 1, 3).contiguous()
-        context_layer = context_layer.view(*hidden_states.shape)
-        return context_layer, attention_probs
+        return self.attend(hidden_states, query_layer, key_layer, value_layer, attention_mask)
 
 
 class RoFormerAttention(RemBertAttention):

@@ -60,6 +60,17 @@ class KVSharingDict:
         self.data[kind] = states
 
 
+def attend_and_share(self, rows, q, k, v, attention_mask, shared_kv_states, **kwargs):
+    """What follows queries, keys and values, which later layers of the kind may use again."""
+    if self.sharing == "store":
+        shared_kv_states[self.layer_type] = k, v
+    output, weights = attend(self, q, k, v, attention_mask, eager_attention_forward, dropout=self.config.attention_dropout if self.training else 0.0,
+                             scaling=1.0, sliding_window=self.sliding_window, **kwargs)
+    output = output.reshape(*rows, -1).contiguous()
+    output = self.o_proj(output)
+    return output, weights
+
+
 class Gemma4TextAttention(nn.Module):
     def __init__(self, config, layer_idx):
         super().__init__()
@@ -100,13 +111,7 @@ class Gemma4TextAttention(nn.Module):
             v = v.transpose(1, 2)
             if past_key_values is not None:
                 k, v = past_key_values.update(k, v, self.layer_idx)
-        if self.sharing == "store":
-            shared_kv_states[self.layer_type] = k, v
-        output, weights = attend(self, q, k, v, attention_mask, eager_attention_forward, dropout=self.config.attention_dropout if self.training else 0.0,
-                                 scaling=1.0, sliding_window=self.sliding_window, **kwargs)
-        output = output.reshape(*rows, -1).contiguous()
-        output = self.o_proj(output)
-        return output, weights
+        return attend_and_share(self, rows, q, k, v, attention_mask, shared_kv_states, **kwargs)
 
 
 class Gemma4TextMLP(LlamaMLP):

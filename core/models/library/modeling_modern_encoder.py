@@ -5,7 +5,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.modeling_decoder import attend
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_rope_utils import rotate_half
+from transformers.modeling_rope_utils import RotaryEmbeddingOfKinds, rotate_half
 
 
 class ModernBertEmbeddings(nn.Module):
@@ -84,10 +84,12 @@ class ModernBertAttention(nn.Module):
 
 
 class ModernBertEncoderLayer(GradientCheckpointingLayer):
+    attention = ModernBertAttention
+
     def __init__(self, config, layer_idx):
         super().__init__()
         self.attn_norm = norm_of(config) if layer_idx else nn.Identity()
-        self.attn = ModernBertAttention(config, layer_idx)
+        self.attn = self.attention(config, layer_idx)
         self.mlp_norm = norm_of(config)
         self.mlp = ModernBertMLP(config)
 
@@ -96,6 +98,24 @@ class ModernBertEncoderLayer(GradientCheckpointingLayer):
         hidden_states = hidden_states + attended
         hidden_states = hidden_states + self.mlp(self.mlp_norm(hidden_states))
         return hidden_states
+
+
+class ModernBertBody:
+    """What the models are made of. First among the bases of a model's class."""
+
+    layer = ModernBertEncoderLayer
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embeddings = ModernBertEmbeddings(config)
+        self.layers = nn.ModuleList([self.layer(config, i) for i in range(config.num_hidden_layers)])
+        self.final_norm = norm_of(config)
+        self.rotary_emb = RotaryEmbeddingOfKinds(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embeddings.tok_embeddings
 
 
 class ModernBertPredictionHead(nn.Module):
