@@ -325,8 +325,8 @@ class Gemma3nTextModel(DecoderOfKinds, LlamaModel):
         target_magnitude = torch.mean(hidden_states[0] ** 2, dim=-1, keepdim=True) ** 0.5
         streams = [hidden_states[0]]
         for i, projection in enumerate(self.altup_unembed_projections):
-            projected = projection(hidden_states[i + 1])
-            current = projected.to(dtype=hidden_states_0.dtype, device=target_magnitude.device)
+            unembedded = projection(hidden_states[i + 1])  # what was projected last lives on
+            current = unembedded.to(dtype=hidden_states_0.dtype, device=target_magnitude.device)
             magnitude = torch.mean(current**2, dim=-1, keepdim=True)
             magnitude = torch.sqrt(magnitude.clamp(min=1e-5))
             current = current * target_magnitude / magnitude
