@@ -1,4 +1,5 @@
 """A decoder of a type that is not known: llama by the keys that configs usually have, latents and experts where they are named. Not anybody's class."""
+from torch import nn
 from transformers.modeling_moe import Experts, SparseMoeBlock, TopKRouter
 from transformers.modeling_rope_utils import apply_rotary_pos_emb_partly
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
@@ -34,6 +35,7 @@ class GenericConfig(LlamaConfig):
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None
+    block_configs: list | None = None
 
     def __post_init__(self, **kwargs):
         for name, others in ALSO.items():
@@ -49,6 +51,8 @@ class GenericConfig(LlamaConfig):
         kwargs.pop("rope_scaling", None)
         self.head_dim = self.qk_rope_head_dim if self.kv_lora_rank else self.head_dim
         self.v_head_dim = self.v_head_dim or self.hidden_size // self.num_attention_heads
+        if self.block_configs and not self.num_key_value_heads:
+            self.num_key_value_heads = self.num_attention_heads
         super().__post_init__(**kwargs)
 
 
@@ -86,12 +90,57 @@ class GenericDecoderLayer(LlamaDecoderLayer):
         return GenericSparseMoeBlock(config) if config.num_experts and layer_idx >= (config.first_k_dense_replace or 0) else LlamaMLP(config)
 
 
+def width_of_block(config, ffn):
+    """What a block's ffn_mult says, rounded up to 256 (llama.cpp, conversion of DeciLMForCausalLM)."""
+    if ffn.get("intermediate_size"):
+        return ffn["intermediate_size"]
+    return -(-int(2 * ffn["ffn_mult"] * config.hidden_size / 3) // 256) * 256
+
+
+class SearchedDecoderLayer(LlamaDecoderLayer):
+    """A layer as a search chose it (block_configs): its two parts by themselves, each a module of its own size, one linear layer, or nothing."""
+
+    def __init__(self, config, layer_idx):
+        nn.Module.__init__(self)
+        attention, ffn = config.block_configs[layer_idx]["attention"], config.block_configs[layer_idx]["ffn"]
+        self.attends, self.feeds = not attention.get("no_op"), not ffn.get("no_op")
+        self.is_linear = bool(attention.get("replace_with_linear"))
+        if self.attends:
+            self.input_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+            if self.is_linear:
+                self.self_attn = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+            else:
+                config.num_key_value_heads = config.num_attention_heads // (attention.get("n_heads_in_group") or 1)
+                self.self_attn = LlamaAttention(config, layer_idx)
+        if self.feeds:
+            self.post_attention_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+            self.mlp = nn.Linear(config.hidden_size, config.hidden_size, bias=False) if ffn.get("replace_with_linear") else LlamaMLP(config, width_of_block(config, ffn))
+
+    def forward(self, hidden_states, **kwargs):
+        if self.attends:
+            residual = hidden_states
+            hidden_states = self.input_layernorm(hidden_states)
+            if self.is_linear:
+                hidden_states = self.self_attn(hidden_states)
+            else:
+                hidden_states, _ = self.self_attn(hidden_states=hidden_states, **kwargs)
+            hidden_states = residual + hidden_states
+        if self.feeds:
+            residual = hidden_states
+            hidden_states = self.post_attention_layernorm(hidden_states)
+            hidden_states = self.mlp(hidden_states)
+            hidden_states = residual + hidden_states
+        return hidden_states
+
+
 class GenericModel(LlamaModel):
-    layer = GenericDecoderLayer
+    def __init__(self, config):
+        self.layer = SearchedDecoderLayer if config.block_configs else GenericDecoderLayer
+        super().__init__(config)
 
 
 class GenericForCausalLM(LlamaForCausalLM):
-    config_class, decoder, _no_split_modules = GenericConfig, GenericModel, ["GenericDecoderLayer"]
+    config_class, decoder, _no_split_modules = GenericConfig, GenericModel, ["GenericDecoderLayer", "SearchedDecoderLayer"]
 
 
 causal_lm = GenericForCausalLM
