@@ -224,13 +224,13 @@ static bool is_known_otherwise(const struct json *config, const char *type)
 {
     static const char *const parts[] = {"vision_config", "audio_config", "text_config", "encoder", "visual", "vision_tower"};
     const char *class = json_str(json_first(json_get(config, "architectures")));
-    bool encoder_decoder = false;
+    bool encoder_decoder = false, generates = json_get(json_get(config, "auto_map"), "AutoModelForCausalLM") != NULL;
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (json_type(json_get(config, parts[i])) == JSON_OBJECT)
             return true;
     (void)json_bool(json_get(config, "is_encoder_decoder"), &encoder_decoder);
-    return encoder_decoder || stack_type_is_known(type) || (class && !strstr(class, "CausalLM") && !strstr(class, "LMHead"));
+    return encoder_decoder || stack_type_is_known(type) || (class && !generates && !strstr(class, "CausalLM") && !strstr(class, "LMHead"));
 }
 
 /* What the generic decoder cannot do without, by the name that most configs have. */

@@ -144,6 +144,12 @@ MUST_CHECK enum err_code arch_parse(const struct json *config, struct arena *are
 /* num_labels and problem, of any config. */
 void arch_read_labels(struct arch *a, const struct json *config);
 
+/*
+ * The class that is loaded to be trained, "" where the config names none: architectures[0]; of a checkpoint with code of its own, whose architectures
+ * names the body alone (ChatGLM3-6B: ChatGLMModel), what auto_map has AutoModelForCausalLM take.
+ */
+const char *arch_class_of(const struct json *config);
+
 /* "llama" -> FAMILY_LLAMA; FAMILY_COUNT when there is no program for it. */
 enum family family_find(const char *model_type);
 const char *family_name(enum family family);

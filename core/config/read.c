@@ -59,6 +59,16 @@ void arch_read_labels(struct arch *a, const struct json *config)
                            : (a->num_labels == 1 ? PROBLEM_REGRESSION : PROBLEM_SINGLE);
 }
 
+const char *arch_class_of(const struct json *config)
+{
+    const char *first = json_str(json_first(json_get(config, "architectures")));
+    const char *mapped = json_str(json_get(json_get(config, "auto_map"), "AutoModelForCausalLM")), *dot = mapped ? strrchr(mapped, '.') : NULL;
+    size_t n = first ? strlen(first) : 0;
+    bool bare = n > 5 && !strcmp(first + n - 5, "Model") && !strstr(first, "LMHead");
+
+    return bare && dot ? dot + 1 : first ? first : "";
+}
+
 /* Any class is welcome: what is trained is the decoder under a causal head, whatever the checkpoint was saved from. */
 static enum err_code read_architecture(struct arch *a, const struct json *config, struct arena *arena, struct err *err)
 {
@@ -67,7 +77,7 @@ static enum err_code read_architecture(struct arch *a, const struct json *config
     if (json_type(list) > JSON_NULL && (json_type(list) != JSON_ARRAY || (first && !json_str(first))))
         return keys_refuse(err, ERR_FIELD_TYPE, "architectures", "must be a list of class names");
     arch_read_labels(a, config);
-    return copy_str(&a->architecture, first ? json_str(first) : "", arena, err);
+    return copy_str(&a->architecture, arch_class_of(config), arena, err);
 }
 
 static enum err_code read_quantization(struct arch *a, const struct json *config, struct arena *arena, struct err *err)

@@ -582,11 +582,11 @@ bool arch_is_of_files(const struct arch *a)
 
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)
 {
-    const char *type = program_type(json_str(json_get(config, "model_type"))), *first = json_str(json_first(json_get(config, "architectures")));
+    const char *type = program_type(json_str(json_get(config, "model_type"))), *class = arch_class_of(config);
     struct arch a = {.program = from, .family = FAMILY_COUNT, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
 
     a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";
-    a.architecture = first ? arena_str(arena, first, strlen(first)) : "";
+    a.architecture = arena_str(arena, class, strlen(class));
     a.saved = saved_of(config);
     if (a.saved == SAVED_ABSENT) /* a checkpoint of parts has one dtype, which its text's config names */
         a.saved = saved_of(json_get(config, "text_config"));

@@ -10,7 +10,7 @@ ALSO = {
     "num_attention_heads": ("n_head", "n_heads", "num_heads"), "vocab_size": ("n_vocab", "padded_vocab_size"),
     "intermediate_size": ("ffn_dim", "n_inner", "d_ff", "ffn_hidden_size"), "head_dim": ("kv_channels", "d_head"),
     "num_key_value_heads": ("n_kv_heads", "num_kv_heads", "n_kv_head", "n_head_kv", "multi_query_group_num"),
-    "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length", "n_ctx"), "attention_bias": ("qkv_bias", "add_qkv_bias", "use_bias"),
+    "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length", "n_ctx"), "attention_bias": ("use_bias",), "qkv_bias": ("add_qkv_bias",),
     "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"), "num_experts_per_tok": ("moe_k", "moe_topk", "moe_top_k"),
 }
 
@@ -36,6 +36,7 @@ class GenericConfig(LlamaConfig):
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None
     block_configs: list | None = None
+    qkv_bias: bool | None = None
 
     def __post_init__(self, **kwargs):
         for name, others in ALSO.items():
@@ -76,14 +77,19 @@ class GenericSparseMoeBlock(SparseMoeBlock):
         return out
 
 
-class PartlyRotatedAttention(LlamaAttention):
+class GenericAttention(LlamaAttention):
+    def biases(self, config):
+        return config.attention_bias or config.qkv_bias, config.attention_bias
+
+
+class PartlyRotatedAttention(GenericAttention):
     rotate = staticmethod(apply_rotary_pos_emb_partly)
 
 
 class GenericDecoderLayer(LlamaDecoderLayer):
     def __init__(self, config, layer_idx):
         partly = config.rope_parameters.get("partial_rotary_factor", 1.0) < 1.0
-        self.attention = DeepseekV3Attention if config.kv_lora_rank else PartlyRotatedAttention if partly else LlamaAttention
+        self.attention = DeepseekV3Attention if config.kv_lora_rank else PartlyRotatedAttention if partly else GenericAttention
         super().__init__(config, layer_idx)
 
     def make_mlp(self, config, layer_idx):
@@ -111,7 +117,7 @@ class SearchedDecoderLayer(LlamaDecoderLayer):
                 self.self_attn = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
             else:
                 config.num_key_value_heads = config.num_attention_heads // (attention.get("n_heads_in_group") or 1)
-                self.self_attn = LlamaAttention(config, layer_idx)
+                self.self_attn = GenericAttention(config, layer_idx)
         if self.feeds:
             self.post_attention_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
             self.mlp = nn.Linear(config.hidden_size, config.hidden_size, bias=False) if ffn.get("replace_with_linear") else LlamaMLP(config, width_of_block(config, ffn))
