@@ -214,10 +214,9 @@ class Work(unittest.TestCase):
         for i, s in enumerate(waiting):
             s.sendall(request(ranks(136 + 8 * i)))
         d.wait_for("llmemd_workers_busy", 2)
-        began = time.time()
         self.assertEqual(d.ask("POST", "/estimate", question("facebook/opt-125m"))[0], 200)
         if not SLOW:
-            self.assertLess(time.time() - began, 1)
+            self.assertLess(len(select.select(waiting, [], [], 0)[0]), 3)  # what is cheap has not waited for them
         began = time.time()
         d.process.send_signal(signal.SIGTERM)
         for s in waiting:
