@@ -72,15 +72,37 @@ static const char *tensors_gap(enum method m)
     return NULL;
 }
 
+/* NULL, or why DoRA does not go with a method: peft calls each adapter twice, and asks lora_A for its width outside of it (tuners/lora/dora.py). */
+static const char *dora_method_gap(const struct recipe *s)
+{
+    bool mixed = s->precision != PRECISION_BF16 && s->precision != PRECISION_FP16 && s->precision != PRECISION_FP32;
+    bool flat = s->fsdp.use_orig_params != TRI_TRUE;
+
+    if (method_is_fsdp1(s->method) && s->method != METHOD_FSDP_NO_SHARD && !flat)
+        return "peft makes each adapter a unit of FullyShardedDataParallel, and DoRA asks lora_A for its width outside of it, where it is a flat shard: "
+               "IndexError (\"tuple index out of range\"). fsdp2, ddp or ZeRO, or use_dora false";
+    if (method_is_fsdp1(s->method) && mixed && flat)
+        return "an adapter of DoRA is a unit of FullyShardedDataParallel that is called twice, and its shard stays in half under mixed precision: RuntimeError "
+               "(\"expected dtype float for `end`\"). fsdp2, ddp or ZeRO, or use_dora false";
+    if (s->method == METHOD_TP || s->method == METHOD_TP_FSDP2)
+        return "DoRA adds a DTensor of the base's weight to what is none: RuntimeError (\"got mixed torch.Tensor and DTensor\"). fsdp2, ddp or ZeRO, or "
+               "use_dora false";
+    return s->method == METHOD_PP || method_is_colossal(s->method) || (method_is_fsdp1(s->method) && mixed)
+               ? "DoRA under this method is not modelled yet: single, ddp, ZeRO or fsdp2"
+               : NULL;
+}
+
 static enum err_code dora_gap(const struct trainer *t, struct err *err)
 {
+    static const char at[] = "/training/lora/use_dora";
     const struct recipe *s = &t->step->r;
 
     if (!t->model.q->dora_is_a_module)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA as peft had it before 0.12 is not modelled");
-    if (kbit_is_gptq(s->quantization) || s->quantization == KBIT_INT8 || s->quantization >= KBIT_TORCHAO_INT8 || s->method > METHOD_DDP)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA %s is not modelled yet: single or ddp, of weights in half or in 4 bits",
-                       s->method > METHOD_DDP ? method_rows[s->method].name : "of these quantised weights");
+        return err_set(err, ERR_FIELD_CONFLICT, at, "DoRA as peft had it before 0.12 is not modelled");
+    if (dora_method_gap(s))
+        return err_set(err, ERR_FIELD_CONFLICT, at, "%s", dora_method_gap(s));
+    if (kbit_is_gptq(s->quantization) || s->quantization == KBIT_INT8 || s->quantization >= KBIT_TORCHAO_INT8)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "DoRA of these quantised weights is not modelled yet: of weights in half or in 4 bits");
     return ERR_OK;
 }
 

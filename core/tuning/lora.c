@@ -31,7 +31,7 @@ static val add_dora(struct run *r, const struct adapter *l, val x, val result)
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    delta = dora_forward(r, l, thinned, l->dropout ? 0 : result);
+    delta = dora_call(r, l, thinned, l->dropout ? 0 : result);
     return frame_leave(r, f, run_dead(r) ? 0 : add(r, result, delta));
 }
 
@@ -154,10 +154,12 @@ struct module *lora_part(struct tree *t, struct module *m, const char *list, int
     return part;
 }
 
-static struct module *magnitude(struct tree *t, struct module *m, const struct lora_options *o)
+static struct module *magnitude(struct tree *t, struct module *m, const struct adapter *l, const struct lora_options *o)
 {
     struct module *at = container(t, container(t, m, "lora_magnitude_vector"), "default");
 
+    if (!t->error.code && !dora_declare(t, at, l))
+        (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for the adapters");
     at->weight = param_add(t, at, "weight", 1, &m->out);
     if (!t->error.code) {
         at->weight->dtype = o->dtype;
@@ -207,7 +209,7 @@ static void adapt(struct tree *t, struct module *m, uint32_t rank, const struct 
     l->a = lora_part(t, m, "lora_A", m->in, rank, o);
     l->b = lora_part(t, m, "lora_B", rank, m->out, o);
     if (o->dora)
-        l->magnitude = magnitude(t, m, o);
+        l->magnitude = magnitude(t, m, l, o);
     l->packed = quantiser_of(base) != NULL;
     l->unpacked = bnb_is_quantised(base) && !bnb_is_int8(base) ? bnb_unpacked_first : NULL;
     m->kind = MODULE_CONTAINER;

@@ -48,6 +48,7 @@ static val turned(struct run *r, const struct adapter *l, val weight)
 
 static val base_weight(struct run *r, const struct adapter *l)
 {
+    module_read(r, l->base);
     return bnb_is_quantised(l->base) ? bnb_dequantised(r, l->base) : l->base->weight->value;
 }
 
@@ -65,7 +66,7 @@ static val weight_norm(struct run *r, const struct adapter *l, val weight, val p
 }
 
 /* DoraLinearLayer.forward(); base 0: dropout stands before it, and the base multiplies once more */
-val dora_forward(struct run *r, const struct adapter *l, val x, val base)
+static val dora_forward(struct run *r, const struct adapter *l, val x, val base)
 {
     struct frame f = frame_enter(r);
     enum dtype dtype = dtype_of(r, x);
@@ -73,6 +74,7 @@ val dora_forward(struct run *r, const struct adapter *l, val x, val base)
 
     x = local(r, x);
     base = base ? local(r, base) : 0;
+    module_read(r, l->a); /* how wide it is, and of which dtype */
     if (r->q->dora_multiplies_first)
         result = local(r, call(r, l->b, call(r, l->a, x)));
     if (r->q->dora_unit_as_input) { /* the matrix lives as long as forward does */
@@ -100,6 +102,37 @@ val dora_forward(struct run *r, const struct adapter *l, val x, val base)
         return frame_leave(r, f, 0);
     left = mul(r, sub_scalar(r, scale), base);
     return frame_leave(r, f, add(r, left, mul_scalar(r, mul(r, scale, result))));
+}
+
+/* What the magnitude's module is called with beside its first argument. */
+struct dora {
+    const struct adapter *of;
+    val base;
+};
+
+static val called(struct run *r, struct module *m, val x)
+{
+    const struct dora *d = m->extra;
+
+    return dora_forward(r, d->of, x, d->base);
+}
+
+val dora_call(struct run *r, const struct adapter *l, val x, val base)
+{
+    ((struct dora *)l->magnitude->extra)->base = base;
+    return call(r, l->magnitude, x);
+}
+
+bool dora_declare(struct tree *t, struct module *at, const struct adapter *of)
+{
+    struct dora *d = arena_new(t->arena, struct dora);
+
+    if (!d)
+        return false;
+    d->of = of;
+    at->extra = d;
+    at->forward = called;
+    return true;
 }
 
 /* update_layer(): the norms of what A and B, as they were just made, add up to with the weight */

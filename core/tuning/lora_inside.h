@@ -5,7 +5,8 @@
 #include "tuning/lora.h"
 
 /* --- lora_dora.c */
-val dora_forward(struct run *r, const struct adapter *l, val x, val base); /* what is added to the base's result; base 0: it has to be made again of x */
+val dora_call(struct run *r, const struct adapter *l, val x, val base); /* what is added to the base's result; base 0: it has to be made again of x */
+bool dora_declare(struct tree *t, struct module *at, const struct adapter *of); /* of the magnitude's module; false: no memory */
 void dora_give_birth(struct run *r, const struct adapter *l);               /* of the magnitude, once A and B stand */
 
 /* --- lora_narrow.c; path: of a module, or of a tensor */

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-enum { HEAD = 4 }; /* weight, bias; of peft's copy and its original */
+enum {
+    HEAD = 4,           /* weight, bias; of peft's copy and its original */
+    MAGNITUDE_READS = 2 /* DoRA's module looks at A's weight and the base's */
+};
 
 static void count(void *context, struct module *m, struct param *p)
 {
@@ -167,6 +170,7 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
         z->n_indexed += i && t->modules[i] == t->root ? HEAD : 0; /* what it will have read of its head */
         z->n_indexed += i ? readable(z, t->modules[i]) : 0;
         z->n_indexed += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
+        z->n_indexed += i && !strcmp(t->modules[i]->parent ? t->modules[i]->parent->name : "", "lora_magnitude_vector") ? MAGNITUDE_READS : 0;
         z->modules[i].room = z->n_indexed - z->modules[i].first;
     }
     z->n_wrappers = !z->o->adapters ? 0 : z->r->q->peft_calls_model ? 2 : 1;

@@ -51,6 +51,9 @@ SAVED = lora(["q_proj", "v_proj"], modules_to_save=["embed_tokens", "lm_head"])
 HEAD = lora(["q_proj", "v_proj"], modules_to_save=["lm_head"])
 
 NF4 = dict(lora(["q_proj", "v_proj"]), tuning="qlora")
+DORA = lora(["q_proj", "v_proj"], use_dora=True)
+FLAT = dict(fsdp={"backward_prefetch": "pre", "use_orig_params": False}, reduce_dtype="bf16")
+NEAR = {"max_live_elems": 3000000, "reuse_elems": 1000000, "persistence_elems": 5000}  # what is read again has to be gathered again
 
 # name, method, ranks, config, layers (None: as it stands), rows, tokens of a row, the rest of `training`, the rest of `stack`
 CASES = [
@@ -84,6 +87,24 @@ CASES = [
     ("dora-nf4", "single", 1, TINY, 4, 2, 256, dict(precision="bf16", quantization="nf4", prepare_kbit="none", **dict(lora(["q_proj"], use_dora=True), tuning="qlora"))),
     ("dora-0.13", "single", 1, QWEN2, 4, 2, 256, dict(precision="bf16", **lora(["q_proj", "down_proj"], use_dora=True)), {"peft": "0.13"}),
     ("dora-ddp", "ddp", 4, TINY, 4, 2, 256, dict(precision="bf16-autocast", **lora(["q_proj", "v_proj"], use_dora=True))),
+    ("dora-zero0", "zero0", 2, TINY, 4, 2, 256, dict(precision="bf16", optimizer="adamw_torch_fused", **DORA)),
+    ("dora-zero1", "zero1", 4, TINY, 4, 2, 256, dict(precision="bf16", **DORA)),
+    ("dora-zero1-offload", "zero1", 2, TINY, 4, 2, 256, dict(precision="bf16", offload="optimizer", **lora(["q_proj", "v_proj"], use_dora=True, dropout=0.1))),
+    ("dora-zero2", "zero2", 4, QWEN2, 4, 2, 256, dict(precision="bf16", **CKPT, **lora(use_dora=True))),
+    ("dora-zero3", "zero3", 4, TINY, 4, 2, 256, dict(precision="bf16", **DORA)),
+    ("dora-zero3-far", "zero3", 4, TINY, 4, 2, 256, dict(precision="bf16", buckets=NEAR, **lora(use_dora=True))),
+    ("dora-zero3-ckpt", "zero3", 4, QWEN2, 4, 2, 256, dict(precision="bf16", buckets=NEAR, **CKPT, **lora(use_dora=True, dropout=0.1))),
+    ("dora-zero3-offload", "zero3", 4, GPT2, 4, 2, 256,
+     dict(precision="bf16", offload="optimizer+params", buckets=dict(NEAR, max_live_elems=0, reuse_elems=0), **lora(["c_attn", "c_proj"], use_dora=True))),
+    ("dora-fsdp2", "fsdp2", 4, TINY, 4, 2, 256, dict(precision="bf16-mixed", **DORA, **FSDP2)),
+    ("dora-fsdp2-ckpt", "fsdp2", 2, QWEN2, 4, 2, 256, dict(precision="bf16-autocast", **CKPT, **lora(use_dora=True), **FSDP2)),
+    ("dora-fsdp2-offload", "fsdp2", 4, TINY, 4, 2, 256, dict(precision="bf16-mixed", offload="optimizer+params", **DORA, **FSDP2)),
+    ("dora-hsdp2", "hsdp2", 4, TINY, 4, 2, 256, dict(precision="bf16-mixed", shard_group=2, **DORA, **FSDP2)),
+    ("dora-fsdp-flat", "fsdp", 4, TINY, 4, 2, 256, dict(precision="bf16", **FLAT, **lora(["q_proj", "v_proj"], use_dora=True, dtype="bf16"))),
+    ("dora-fsdp-flat-ckpt", "fsdp", 4, TINY, 4, 2, 256, dict(precision="bf16", **CKPT, **FLAT, **lora(use_dora=True, dtype="bf16"))),
+    ("dora-fsdp-grad-op-flat", "fsdp_grad_op", 4, TINY, 4, 2, 256, dict(precision="bf16", **FLAT, **lora(use_dora=True))),
+    ("dora-hsdp-flat", "hsdp", 4, TINY, 4, 2, 256, dict(precision="fp32", shard_group=2, **dict(FLAT, reduce_dtype="fp32"), **lora(use_dora=True))),
+    ("dora-fsdp-no-shard", "fsdp_no_shard", 4, TINY, 4, 2, 256, dict(precision="bf16", fsdp={"backward_prefetch": "pre"}, reduce_dtype="bf16", **DORA)),
     ("tp", "tp", 4, LLAMA, None, 2, 256, dict(precision="bf16", tensor_parallel=4, **lora()), PLANS),
     ("tp-dropout", "tp", 2, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **lora(["q_proj", "o_proj", "down_proj"], dropout=0.1)), PLANS),
     ("tp-columns", "tp", 2, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **CKPT, **lora(["q_proj", "v_proj", "up_proj"], dropout=0.1)), PLAIN),
