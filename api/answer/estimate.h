@@ -58,6 +58,18 @@ struct origins {
 };
 const char *origin_of(const struct origins *o, const void *slot); /* NULL: the request itself */
 
+/* What a tool's file changes of the model's config.json: the first comes first. */
+enum { CONFIG_CHANGES = 24 };
+struct config_changes {
+    uint32_t n;
+    struct config_change {
+        const char *name;
+        const struct json *value; /* of the file; NULL: text */
+        const char *text;         /* JSON */
+        bool of_text;             /* of the language model's part, where the config has parts */
+    } v[CONFIG_CHANGES];
+};
+
 /* GPUs of the vendor that are larger than those asked, of rising memory. */
 enum { LADDER = 12 };
 struct ladder {
@@ -84,6 +96,7 @@ struct estimate {
     struct auto_buckets auto_buckets;
     unsigned required; /* PACKAGE_BIT of those whose release framework_config's tool requires, which the request did not name */
     const char *lora_kernels_at; /* the file in which axolotl switches on kernels of adapters by itself; NULL: none */
+    struct config_changes changes;
     const char *vocabulary_to_32x_at; /* axolotl's resize_token_embeddings_to_32x; NULL: not asked */
     struct notes warnings, assumptions;
     const char *summary;
@@ -113,6 +126,7 @@ struct model_asked {
     const struct json *config, *modeling;
     enum program_wanted program;
     struct stack_request *stack; /* a transformers that it does not name becomes the installed one whose files are read */
+    const struct config_changes *changes; /* NULL: none */
 };
 enum program_wanted program_wanted(const struct words *given);
 

@@ -214,7 +214,7 @@ static enum err_code answer_counted(struct asked_model *m)
 static enum err_code answer(struct asked_model *m)
 {
     const struct model_asked asked = {m->rq.model,    m->rq.revision,                    m->rq.config,
-                                      m->rq.modeling, program_wanted(&m->rq.program), &m->rq.stack};
+                                      m->rq.modeling, program_wanted(&m->rq.program), &m->rq.stack, NULL};
     enum err_code rc = model_read(m->call, &asked, &m->warnings, &m->info);
 
     if (!rc && !m->info.has_program && m->info.counted_parameters && !m->rq.lora_doc)

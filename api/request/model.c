@@ -390,6 +390,37 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
     return rc ? err_under(c->err, under) : ERR_OK;
 }
 
+static enum err_code change_one(const struct config_change *v, struct json *config, struct err *err)
+{
+    struct json *said = NULL;
+    enum err_code rc = v->value  ? ERR_OK
+                       : !v->text ? err_set(err, ERR_NOMEM, "", "no room for the model's config")
+                                  : json_parse(v->text, strlen(v->text), &json_limits_config, &said, err);
+
+    if (!rc)
+        rc = json_set(config, v->of_text ? "text_config" : NULL, v->name, v->value ? v->value : said, err);
+    json_free(said);
+    return rc;
+}
+
+/* As from_pretrained() finds it, and then as the tool's file says. */
+static enum err_code change(struct call *c, const struct config_changes *changes, struct model_info *info)
+{
+    enum err_code rc = ERR_OK;
+
+    if (!changes->n)
+        return ERR_OK;
+    if (!info->owned)
+        info->config = info->owned = json_copy(info->config);
+    if (!info->owned)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the model's config");
+    for (uint32_t i = 0; i < changes->n && !rc; i++)
+        rc = change_one(&changes->v[i], info->owned, c->err);
+    info->source = "request";
+    info->hub_parameters = info->counted_parameters = 0;
+    return rc;
+}
+
 enum err_code model_read(struct call *c, const struct model_asked *asked, struct notes *warnings, struct model_info *info)
 {
     const char *id = asked->id, *revision = asked->revision;
@@ -401,6 +432,8 @@ enum err_code model_read(struct call *c, const struct model_asked *asked, struct
     if (f && f->note)
         note(warnings, "%s", f->note);
     rc = f && f->text ? read_fetched(c, f, asked->config, warnings, info) : read_inline(c, id, revision, f, asked->config, warnings, info);
+    if (!rc && asked->changes)
+        rc = change(c, asked->changes, info);
     return rc ? rc : read_arch(c, asked, f, warnings, info);
 }
 

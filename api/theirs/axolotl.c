@@ -29,6 +29,18 @@ static enum err_code read_rl(struct theirs *t, const struct their_key *key, cons
     return ERR_OK;
 }
 
+/* core/trainers/trl.py AxolotlRewardTrainer: the step is that of trl 1.16's RewardTrainer. As trl has it, PPO's model that scores. */
+static enum err_code read_reward(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false;
+
+    if (json_str(v) && !theirs_flag(v, &on)) {
+        theirs_gap(&t->d, "a trainer of trl's other than SFTTrainer");
+        return ERR_OK;
+    }
+    return json_type(v) == JSON_NULL || !theirs_flag(v, &on) || !on ? ERR_OK : theirs_say_word(t, key->member, "reward");
+}
+
 /* utils/config normalize_config: rows of one GPU in a step, where gradient_accumulation_steps is left out. */
 static enum err_code read_batch(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -176,10 +188,22 @@ static enum err_code read_32x(struct theirs *t, const struct their_key *key, con
     return on && !t->e->vocabulary_to_32x_at ? err_set(t->e->call->err, ERR_NOMEM, "", "no memory for a pointer") : ERR_OK;
 }
 
+/* loaders/model.py _set_quantization_config(): mxfp4 that is dequantised as it is loaded, as it is here unasked. */
+static enum err_code read_packed(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool whole = false;
+
+    (void)theirs_flag(json_get(json_get(t->doc, "model_quantization_config_kwargs"), "dequantize"), &whole);
+    if (!theirs_is_neutral(key, v) && !(json_str(v) && !strcmp(json_str(v), "Mxfp4Config") && whole))
+        theirs_gap(&t->d, "a quantisation of axolotl's own");
+    return ERR_OK;
+}
+
 const struct their_key axolotl_keys[] = {
     SAY("sequence_len", "training.seq_len"),
     SAY("sample_packing", "training.packing"),
     BY(read_rl, "rl", "training.stage"),
+    BY(read_reward, "reward_model", "training.stage"),
     FLAG("process_reward_model", "training.stage=\"token_classification\""), /* trl's PRMTrainer: a label a token */
     FLAG("lora_target_linear", "training.lora.target_modules=\"all-linear\""),
     SAY("peft_use_dora", "training.lora.use_dora"),
@@ -220,13 +244,16 @@ const struct their_key axolotl_keys[] = {
     MOVES("tiled_mlp", "an MLP a tile of the sequence at a time"),
     MOVES("use_eaft", "a loss of axolotl's own"),
     FLAG("quantize_moe_experts", "training.quantize_experts=\"true\""),
-    MOVES("llama4_linearized_experts|experts_implementation|expert_backend|nonexpert_quantization|moe_grouped_backend|"
+    MOVES_BUT("grouped_mm", "experts_implementation", "an implementation of the experts"), /* modeling_utils.py get_correct_experts_implementation() */
+    MOVES("llama4_linearized_experts|expert_backend|nonexpert_quantization|moe_grouped_backend|"
           "moe_bnb_fast|use_scattermoe|use_sonicmoe|use_dsv4_kernels|use_glm_dsa_kernels|dense_mixer|dsv4_fp8_nonexpert_mode|"
           "dsv4_fp8_lora_kernel|dsv4_shared_mlp_lora_kernel|dsv4_bf16_all|dsv4_fp4_grouped_mode|gemma4_fp8_nonexpert|gemma4_nf4_nonexpert|"
           "nvfp4_merge_aware",
           "experts of axolotl's own"),
     MOVES("use_kernels|use_onebitllms", "kernels in the place of the model's"),
-    MOVES("model_quantization_config|model_quantization_config_kwargs|gptq|qat|quantization|bnb_config_kwargs",
+    BY(read_packed, "model_quantization_config", NULL),
+    KNOWN("model_quantization_config_kwargs"),
+    MOVES("gptq|qat|quantization|bnb_config_kwargs",
           "a quantisation of axolotl's own"),
     MOVES("deepcompile|torch_compile_options", "torch.compile"),
     MOVES("gc_steps|gc_collect_steps", "emptying the cache between steps"),
@@ -240,13 +267,12 @@ const struct their_key axolotl_keys[] = {
     BY(read_32x, "resize_token_embeddings_to_32x", NULL),
     MOVES("shrink_embeddings|tokens|added_tokens_overrides",
           "a vocabulary of another size (config.vocab_size says it)"),
-    MOVES_BUT("2", "num_labels", "a head of labels (config.num_labels says it)"),
+    BY(theirs_read_labels, "num_labels", NULL),
     MOVES("ebft|trainer_cls|vllm|trl|diffusion|hatchery|kd_trainer|nemo_gym_enabled|llmcompressor", "a trainer other than axolotl's own"),
     MOVES("dpo_use_weighting|dpo_use_liger_kernel|dpo_padding_free|dpo_loss_type|dpo_loss_weights|dpo_norm_loss|dpo_use_logits_to_keep|"
           "dpo_generate_during_eval",
           "a stage other than sft"),
-    MOVES("overrides_of_model_config|overrides_of_model_kwargs|model_config",
-          "a config of the model's that is changed (the request's config says it)"),
+    BY(theirs_read_changes, "overrides_of_model_config|overrides_of_model_kwargs|model_config", NULL),
     MOVES("rope_scaling", "a rope of another kind (config.rope_scaling says it)"),
     MOVES("image_size", "images in the sequences"),
     MOVES("spectrum_top_fraction|grokfast_alpha", "a plugin's change of what is trained"),

@@ -37,6 +37,12 @@ static enum err_code read_targets(struct theirs *t, const struct their_key *key,
         theirs_gap(&t->d, "targets of ms-swift's beside all-linear");
         return ERR_OK;
     }
+    if (json_str(v) && *json_str(v) && !is_among("all-linear", v) && !strpbrk(json_str(v), "\"\\")) { /* one word of a command: nargs "+" makes a list of it */
+        char text[160];
+
+        if ((size_t)snprintf(text, sizeof text, "[\"%s\"]", json_str(v)) < sizeof text)
+            return theirs_say_text(t, key->member, text);
+    }
     return theirs_say(t, key->member, is_among("all-linear", first) ? first : v);
 }
 
@@ -86,6 +92,27 @@ static bool asks_for(struct theirs *t, const char *key, const char *words)
     const struct json *v = json_get(t->arguments, key);
 
     return v && is_among(words, v);
+}
+
+/* seq2seq_trainer.py _prepare_inputs: a weight has the forward of a mixture return its router's logits; others have no use for either. */
+static enum err_code read_balance(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    double weight = 0;
+    char text[32];
+
+    (void)key;
+    if (!json_number(v, &weight) && (!json_str(v) || sscanf(json_str(v), "%lf", &weight) != 1)) /* "1e-3", which YAML takes for a text */
+        return json_type(v) == JSON_NULL ? ERR_OK : decode_wrong_type(&t->d, "a number", v);
+    if (!(weight > 0))
+        return ERR_OK;
+    if (json_get(t->doc, "rlhf_type")) {
+        theirs_gap(&t->d, "the balancing loss of experts beside a preference's");
+        return ERR_OK;
+    }
+    (void)snprintf(text, sizeof text, "%.17g", weight);
+    theirs_change(t, &(struct config_change){.name = "router_aux_loss_coef", .text = arena_str(t->d.arena, text, strlen(text)), .of_text = true});
+    theirs_change(t, &(struct config_change){.name = "output_router_logits", .text = "true", .of_text = true});
+    return ERR_OK;
 }
 
 /* rlhf_trainers: RewardTrainer's step is that of trl 1.16, the others' their own. arguments/rlhf_args.py _init_simpo(): simpo is cpo with another loss_type. */
@@ -302,14 +329,15 @@ const struct their_key ms_swift_keys[] = {
     BY(read_alpha, "cpo_alpha", NULL),
     MOVES("enable_dft_loss|enable_channel_loss", "a loss of ms-swift's own"),
     MOVES_BUT("default|last_round|all", "loss_scale", "a loss of each token by itself"),
-    MOVES("router_aux_loss_coef", "the auxiliary loss of experts"),
+    BY(read_balance, "router_aux_loss_coef", NULL),
     MOVES("new_special_tokens", "a vocabulary that grows (config.vocab_size says it)"),
     MOVES("rope_scaling", "a rope of another kind (config.rope_scaling says it)"),
-    MOVES_BUT("1|2", "num_labels", "a head of labels (config.num_labels says it)"),
+    BY(theirs_read_labels, "num_labels", NULL),
+    BY(theirs_read_problem, "problem_type", NULL),
     MOVES_BUT("auto", "device_map", "a model that is cut as it is loaded"),
     MOVES("max_memory", "a model that is cut as it is loaded"),
     MOVES("external_plugins|custom_register_path|callbacks", "plugins, which change the model, the loss or the step"),
-    MOVES("experts_impl", "an implementation of the experts"),
+    MOVES_BUT("grouped_mm", "experts_impl", "an implementation of the experts"),
     MOVES_BUT("1", "zero_hpz_partition_size", "ZeRO++'s second copy within a node"),
     SAY("deepspeed_autotp_size", "training.tensor_parallel"),
     MOVES("mrl_dims", "a loss of ms-swift's own"),
@@ -321,7 +349,7 @@ const struct their_key ms_swift_keys[] = {
         "agent_template|norm_bbox|use_chat_template|padding_side|is_binary_loss_scale|response_prefix|enable_thinking|preserve_thinking|"
         "add_non_thinking_prefix|disable_ignore_empty_think|max_new_tokens|temperature|top_k|top_p|repetition_penalty|num_beams|stream|"
         "stop_words|logprobs|top_logprobs|structured_outputs_regex|hqq_axis|bnb_4bit_compute_dtype|bnb_4bit_quant_type|"
-        "bnb_4bit_use_double_quant|bnb_4bit_quant_storage|problem_type|max_model_len|local_repo_path|init_strategy|adapters|"
+        "bnb_4bit_use_double_quant|bnb_4bit_quant_storage|max_model_len|local_repo_path|init_strategy|adapters|"
         "enable_npu_model_patch|load_args|load_data_args|packing_length|packing_num_proc|packing_strategy|lazy_tokenize|use_hf|"
         "ignore_args_error|add_version|create_checkpoint_symlink|use_ray|ray_exp_name|device_groups|loss_scale_type|to_cached_dataset"),
     KNOWN(

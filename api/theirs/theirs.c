@@ -50,6 +50,69 @@ enum err_code theirs_read_flag(struct theirs *t, const struct their_key *key, co
     return rc || !on ? rc : theirs_say_text(t, member, value + 1);
 }
 
+void theirs_change(struct theirs *t, const struct config_change *change)
+{
+    struct config_changes *c = &t->e->changes;
+
+    if (c->n == CONFIG_CHANGES) {
+        theirs_gap(&t->d, "so many members of the model's config");
+        return;
+    }
+    c->v[c->n++] = *change;
+}
+
+/* What from_pretrained() takes beside members of a config, or what a config says of how a model is loaded. */
+static bool is_no_member(const char *name)
+{
+    static const char words[] = "quantization_config|attn_implementation|_attn_implementation|experts_implementation|_experts_implementation|torch_dtype|dtype|"
+                                "device_map|max_memory|load_in_4bit|load_in_8bit|use_kernels|tp_plan|text_config|vision_config|auto_map|model_type|config";
+
+    return word_among(words, name, strlen(name), false) || !strncmp(name, "offload", 7);
+}
+
+enum err_code theirs_read_changes(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    static const char quiet[] = "disable_dropout|trust_remote_code|low_cpu_mem_usage|use_cache|token";
+
+    if (json_type(v) == JSON_NULL)
+        return ERR_OK;
+    if (json_type(v) != JSON_OBJECT)
+        return decode_wrong_type(&t->d, "an object of members of the model's config", v);
+    json_each (one, v) {
+        const char *name = json_name(one);
+
+        if (is_no_member(name))
+            theirs_gap(&t->d, "what is loaded in another way (of the config's other members the figures take notice)");
+        else if (!word_among(quiet, name, strlen(name), false))
+            theirs_change(t, &(struct config_change){.name = name, .value = one});
+    }
+    (void)key;
+    return ERR_OK;
+}
+
+/* configuration_utils.py: the setter makes names of labels anew. */
+enum err_code theirs_read_labels(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    uint64_t n;
+
+    (void)key;
+    if (json_type(v) == JSON_NULL)
+        return ERR_OK;
+    if (!json_uint64(v, &n))
+        return decode_wrong_type(&t->d, "a whole number", v);
+    theirs_change(t, &(struct config_change){.name = "id2label", .text = "null"});
+    theirs_change(t, &(struct config_change){.name = "num_labels", .value = v});
+    return ERR_OK;
+}
+
+enum err_code theirs_read_problem(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    (void)key;
+    if (json_str(v))
+        theirs_change(t, &(struct config_change){.name = "problem_type", .value = v});
+    return ERR_OK;
+}
+
 /* Of DeepSpeed's config: what is in the file may be in the request. */
 enum err_code theirs_read_file_name(struct theirs *t, const struct their_key *key, const struct json *v)
 {

@@ -112,6 +112,12 @@ bool theirs_is_neutral(const struct their_key *key, const struct json *v);
 bool theirs_flag(const struct json *v, bool *ret);
 /* The same where nothing else is taken. */
 MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret);
+/* A member of the model's config.json that the key at d.path changes, to `value` or to what `text` is in JSON. */
+void theirs_change(struct theirs *t, const struct config_change *change);
+/* All members of an object; those that are no part of a config are a gap, "a|b". */
+their_reader theirs_read_changes;
+/* num_labels, problem_type */
+their_reader theirs_read_labels, theirs_read_problem;
 /* JSON of a file that a tool carries, read as if it stood at d.path. */
 MUST_CHECK enum err_code theirs_walk_text(struct theirs *t, const char *json, const struct their_key *keys);
 /* What is in a DeepSpeed config that the tool carries; NULL: it has none of that name. */

@@ -185,7 +185,7 @@ const struct their_key theirs_model_init_keys[] = {
     SAY("revision", "revision"),
     MOVES("quantization_config", "weights that are quantised as they are loaded"),
     MOVES("use_kernels|kernel_config", "kernels from the hub"),
-    MOVES("experts_implementation", "an implementation of the experts"),
+    MOVES_BUT("grouped_mm", "experts_implementation", "an implementation of the experts"),
     MOVES("tp_plan|tp_size|distributed_config", "a model that is cut as it is loaded"),
     KNOWN(
         "trust_remote_code|cache_dir|token|use_cache|low_cpu_mem_usage|device_map|local_files_only|use_safetensors|subfolder|code_revision|variant|"

@@ -41,7 +41,7 @@ static enum err_code read_balance(struct theirs *t, const struct their_key *key,
 
     (void)key;
     if (json_type(v) != JSON_NULL && json_number(v, &weight) && weight == 0)
-        theirs_gap(&t->d, "a mixture without its balancing loss (config.router_aux_loss_coef 0 says it)");
+        theirs_change(t, &(struct config_change){.name = "router_aux_loss_coef", .value = v, .of_text = true});
     return ERR_OK;
 }
 
@@ -164,7 +164,7 @@ const struct their_key trl_keys[] = {
     MOVES(
         "num_generations|max_completion_length|response_length|use_vllm|num_iterations|steps_per_generation|"
         "generation_batch_size|reward_weights|"
-        "cast_lm_head_to_fp32|scale_rewards|reward_model|reward_model_path|sft_model_path|num_ppo_epochs|mini_batch_size|"
+        "cast_lm_head_to_fp32|scale_rewards|reward_model_path|sft_model_path|num_ppo_epochs|mini_batch_size|"
         "num_mini_batches|local_rollout_forward_batch_size|rloo_k|kl_coef|teacher_model_name_or_path|lmbda|seq_kd|teacher_temperature|"
         "importance_sampling_level|epsilon|use_transformers_continuous_batching|entropy_coef|use_adaptive_entropy|mask_truncated_completions|"
         "backward_batch_size|forward_batch_size|optimize_cuda_cache|optimize_device_cache|total_episodes|whiten_rewards|use_uld_loss|"

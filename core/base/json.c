@@ -297,3 +297,12 @@ enum err_code json_merge_patch(struct json *target, const struct json *patch, st
 {
     return merge((cJSON *)(void *)target, patch, err);
 }
+
+enum err_code json_set(struct json *object, const char *within, const char *name, const struct json *v, struct err *err)
+{
+    const struct json *inner = within ? json_get(object, within) : NULL;
+    cJSON *of = (cJSON *)(void *)inside(json_type(inner) == JSON_OBJECT ? inner : object);
+
+    drop(of, name);
+    return put(of, name, cJSON_Duplicate(inside(v), true)) ? ERR_OK : no_memory(err);
+}

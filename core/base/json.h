@@ -61,5 +61,8 @@ bool json_uint64(const struct json *v, uint64_t *ret); /* the same, and not nega
 /* RFC 7396: null removes, objects merge, all else replaces. Both are objects; `patch` stays as it is. After an error `target` is
  * good for json_free only. */
 MUST_CHECK enum err_code json_merge_patch(struct json *target, const struct json *patch, struct err *err);
+/* The member of that name of an object, in the place of what it had: a copy. `within`: of a member that is an object itself, where it has one; NULL: of
+ * the object. After an error `object` is good for json_free only. */
+MUST_CHECK enum err_code json_set(struct json *object, const char *within, const char *name, const struct json *v, struct err *err);
 
 #endif

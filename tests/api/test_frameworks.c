@@ -185,6 +185,9 @@ static const struct {
     {FILE_OF("trl", "fp16: true\\n"), "training/precision", "fp16-mixed"},
     {FILE_OF("trl", "use_liger_kernel: true\\n"), "training/loss", "chunked_nll"}, /* trl 1.16 leaves its own head where it is */
     {FILE_OF("trl", "router_aux_loss_coef: 0.01\\n"), "training/loss", "chunked_nll"},
+    {FILE_OF("axolotl", "reward_model: true\\nnum_labels: 1\\n"), "training/stage", "reward"},
+    {FILE_OF("axolotl", "reward_model: false\\n"), "training/stage", "sft"},
+    {FILE_OF("axolotl", "experts_implementation: grouped_mm\\n"), "training/stage", "sft"},
     {FILE_OF("trl", "gradient_checkpointing: false\\nmax_length: 640\\n"), "training/gradient_checkpointing", "false"},
     {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: facebook/opt-125m\\n\"}}", "model", "facebook/opt-125m"},
     {"{" GPU ",\"framework_config\":{\"framework\":\"ms-swift\",\"text\":\"swift sft --model facebook/opt-125m\"}}", "model", "facebook/opt-125m"},
@@ -304,7 +307,6 @@ static const struct {
     const char *body, *pointer;
 } gaps[] = {
     {FILE_OF("trl", "beta: 0.1\\n"), "/framework_config/text/beta"},
-    {FILE_OF("trl", "router_aux_loss_coef: 0.0\\n"), "/framework_config/text/router_aux_loss_coef"},
     {FILE_OF("trl", "trl dpo --loss_type ipo"), "/framework_config/text/loss_type"},
     {FILE_OF("trl", "trl dpo --use_weighting"), "/framework_config/text/use_weighting"},
     {FILE_OF("open-instruct", "python open_instruct/dpo.py --max_seq_length 512"), "/framework_config/text/launcher/run"},
@@ -315,7 +317,11 @@ static const struct {
     {FILE_OF("ms-swift", "swift rlhf --rlhf_type cpo --cpo_alpha 0 --model Qwen/Qwen2-0.5B"), "/framework_config/text/cpo_alpha"},
     {FILE_OF("ms-swift", "swift rlhf --rlhf_type kto --loss_type apo_zero_unpaired --model Qwen/Qwen2-0.5B"), "/framework_config/text/loss_type"},
     {FILE_OF("ms-swift", "swift rlhf --rlhf_type dpo --model Qwen/Qwen2-0.5B --ref_model Qwen/Qwen2-7B"), "/framework_config/text/ref_model"},
-    {FILE_OF("axolotl", "process_reward_model: true\\nnum_labels: 3\\n"), "/framework_config/text/num_labels"},
+    {FILE_OF("trl", "reward_model: some/model\\n"), "/framework_config/text/reward_model"},
+    {FILE_OF("axolotl", "model_config:\\n  quantization_config: {quant_method: awq}\\n"), "/framework_config/text/model_config"},
+    {FILE_OF("axolotl", "model_quantization_config: FineGrainedFP8Config\\n"), "/framework_config/text/model_quantization_config"},
+    {FILE_OF("axolotl", "experts_implementation: eager\\n"), "/framework_config/text/experts_implementation"},
+    {FILE_OF("ms-swift", "swift rlhf --rlhf_type dpo --model Qwen/Qwen2-0.5B --router_aux_loss_coef 1e-3"), "/framework_config/text/router_aux_loss_coef"},
 };
 
 START_TEST(has_no_figures)
@@ -396,6 +402,49 @@ START_TEST(a_head_reaches_the_embeddings)
 }
 END_TEST
 
+/* What a file changes of the model's config is what a config with it would be. */
+static const struct {
+    const char *model, *framework, *text, *plain, *config; /* text: plain with what changes; config: a patch */
+} changed[] = {
+    {"facebook/opt-125m", "axolotl", "sequence_len: 512\\nmodel_config:\\n  ffn_dim: 1024\\n", "sequence_len: 512\\n", "{\"ffn_dim\":1024}"},
+    {"facebook/opt-125m", "oumi", "model: {model_name: facebook/opt-125m, model_max_length: 512, model_kwargs: {ffn_dim: 1024}}\\n",
+     "model: {model_name: facebook/opt-125m, model_max_length: 512}\\n", "{\"ffn_dim\":1024}"},
+    {"Qwen/Qwen2-0.5B", "ms-swift", "swift sft --tuner_type full --max_length 512 --task_type seq_cls --num_labels 3000",
+     "swift sft --tuner_type full --max_length 512 --task_type seq_cls", "{\"num_labels\":3000}"},
+    {"Qwen/Qwen2-0.5B", "axolotl", "sequence_len: 512\\nprocess_reward_model: true\\nnum_labels: 3000\\n", "sequence_len: 512\\nprocess_reward_model: true\\n",
+     "{\"num_labels\":3000}"},
+    {"Qwen/Qwen3-30B-A3B", "ms-swift", "swift sft --max_length 512 --target_modules q_proj --router_aux_loss_coef 1e-3 --gradient_checkpointing false",
+     "swift sft --max_length 512 --target_modules q_proj --gradient_checkpointing false", "{\"output_router_logits\":true}"},
+    {"Qwen/Qwen3-30B-A3B", "trl", "max_length: 512\\nuse_peft: true\\nlora_target_modules: [q_proj]\\nrouter_aux_loss_coef: 0.0\\n",
+     "max_length: 512\\nuse_peft: true\\nlora_target_modules: [q_proj]\\n", "{\"router_aux_loss_coef\":0}"},
+};
+
+static double peak_of_file(const char *model, const char *config, const char *framework, const char *text)
+{
+    char body[1024];
+    struct reply reply;
+    double peak = 0;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"%s\",\"config\":%s,\"cluster\":{\"gpu\":\"B200\",\"gpus_per_node\":1},\"training\":{\"methods\":\"single\"},"
+                   "\"framework_config\":{\"framework\":\"%s\",\"text\":\"%s\"}}",
+                   model, config, framework, text);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes"), &peak), "%s: %s", body, reply.r.body);
+    reply_done(reply);
+    return peak;
+}
+
+START_TEST(a_file_changes_the_config)
+{
+    const char *model = changed[_i].model, *framework = changed[_i].framework;
+    double by_file = peak_of_file(model, "{}", framework, changed[_i].text), by_config = peak_of_file(model, changed[_i].config, framework, changed[_i].plain);
+    double plain = peak_of_file(model, "{}", framework, changed[_i].plain);
+
+    ck_assert_msg(by_file <= by_config && by_file >= by_config && (by_file < plain || by_file > plain), "%s: %.0f, of the config %.0f, unchanged %.0f", changed[_i].text, by_file, by_config, plain);
+}
+END_TEST
+
 /* Commands on the GPUs that they name. */
 static const struct {
     const char *name, *framework, *path, *value;
@@ -434,5 +483,5 @@ START_TEST(reads_commands)
 }
 END_TEST
 
-UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_test(a_head_reaches_the_embeddings); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
+UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_test(a_head_reaches_the_embeddings); unit_rows(a_file_changes_the_config, changed); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
            unit_rows(refuses, refused); unit_rows(has_no_figures, gaps); unit_rows(takes_kernels_that_nobody_asked_for, axolotls);)
