@@ -23,7 +23,7 @@ def releases(packages):
 
 # ------------------------------------------------------------------------------------------------------------------------- draws
 def optimizer(r, q, t, method, framework):
-    if method == "ddp" and r.random() < 0.3:
+    if r.random() < 0.3:
         t["optimizer"] = "adafactor"
     else:
         t["optimizer"] = r.choice(PIECES)
@@ -107,7 +107,8 @@ def may(q, t, method, framework):
         out += [loss, loss, packing]
     if method in ("ddp",) + ENGINE[:3] and adapted and half:
         out.append(int8)
-    if method == "ddp" and adapted:
+    flat = method in FIRST and not t["fsdp"]["use_orig_params"] and not t["precision"].endswith(("mixed", "autocast"))
+    if adapted and (method in ("ddp",) + FULLY + ENGINE or flat):
         out.append(dora)
     if adapted and not packed and method in ("ddp",) + FIRST + FULLY + ENGINE:
         out.append(saved)

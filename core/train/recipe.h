@@ -76,7 +76,7 @@ enum optimizer {
 };
 
 /* Which tensors an optimizer may be handed. */
-enum optimizer_under { OPTIMIZER_UNDER_WHOLE, OPTIMIZER_UNDER_PIECES, OPTIMIZER_UNDER_LOCAL, OPTIMIZER_UNDER_DTENSORS };
+enum optimizer_under { OPTIMIZER_UNDER_WHOLE, OPTIMIZER_UNDER_PIECES, OPTIMIZER_UNDER_LOCAL, OPTIMIZER_UNDER_DTENSORS, OPTIMIZER_UNDER_SHARDS };
 
 struct optimizer_row {
     enum optim_kind kind;

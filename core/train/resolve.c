@@ -513,6 +513,37 @@ static bool becomes_host_adam(enum optim_kind kind)
     return kind != OPTIM_ADAGRAD && kind != OPTIM_BNB_LION_32BIT;
 }
 
+static bool takes_flat(enum optimizer_under under)
+{
+    return under == OPTIMIZER_UNDER_PIECES || under == OPTIMIZER_UNDER_SHARDS;
+}
+
+static bool takes_dtensors(enum optimizer_under under)
+{
+    return under == OPTIMIZER_UNDER_DTENSORS || under == OPTIMIZER_UNDER_SHARDS;
+}
+
+/* NULL, or why an optimizer does not run over what a method hands it. */
+static const char *optimizer_gap(const struct recipe *r, enum optim_kind kind)
+{
+    bool dtensors = method_is_fsdp2(r->method) || r->method == METHOD_TP;
+
+    if (dtensors && optim_is_bnb(kind)) /* 0.50.2 over torch 2.15, traced; before its updates were operators it read null pointers: its issue 1633 */
+        return "bitsandbytes' optimizers do not run over the DTensors of %s: \"bitsandbytes.optimizer_update_32bit.default does not have a sharding strategy "
+               "registered\", in earlier releases an illegal memory access. adamw_torch_8bit (torchao's), or fsdp";
+    if (dtensors && kind == OPTIM_ADAFACTOR) /* transformers 4.53.3 and 5.23.0 optimization.py: its factors are no DTensors */
+        return "transformers' Adafactor raises over the DTensors of %s: \"aten.add_.Tensor got mixed torch.Tensor and DTensor\". adamw_torch, or fsdp";
+    if (kind == OPTIM_MUON && method_is_fsdp1(r->method)) /* torch 2.15 optim/_muon.py */
+        return "the flat shards of %s have one dimension, and torch.optim.Muon takes matrices alone: ValueError. adamw_torch, or ddp";
+    if (kind == OPTIM_MUON && method_is_zero(r->method)) /* deepspeed 0.19.8 runtime/engine.py */
+        return "the engine of %s takes one optimizer, and torch.optim.Muon steps beside AdamW: AssertionError (\"Client Optimizer is of unexpected type\"). "
+               "adamw_torch, or ddp";
+    if (kind == OPTIM_ADAGRAD && method_is_zero(r->method) && r->method != METHOD_ZERO0) /* runtime/zero/stage_1_and_2.py initialize_optimizer_states() */
+        return "DeepSpeed makes torch's Adagrad anew with one group of parameters under %s, where the Trainer has two: IndexError (\"list index out of "
+               "range\"). adamw_torch, or ddp";
+    return NULL;
+}
+
 /* Whole parameters stay whole on one GPU and under DDP; ZeRO and FSDP1 hand flat tensors over, fully_shard and tensor parallelism DTensors. */
 static enum err_code check_optimizer(const struct recipe *r, const struct resolving *c, struct err *err)
 {
@@ -534,14 +565,17 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
                        "bitsandbytes has no RMSprop for gradients in bf16 and raises: precision fp16 or one with fp32 weights");
     if (engine && offload_of_states(r->offload) && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
         return ERR_OK;
-    if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && under == OPTIMIZER_UNDER_PIECES) || (sharded && under == OPTIMIZER_UNDER_DTENSORS))
+    if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && takes_flat(under)) || (sharded && takes_dtensors(under)))
         return ERR_OK;
-    if (under == OPTIMIZER_UNDER_PIECES && (engine || method_is_fsdp1(r->method)))
+    if (optimizer_gap(r, row->kind))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", optimizer_gap(r, row->kind), method_rows[r->method].name);
+    if (takes_flat(under) && (engine || method_is_fsdp1(r->method)))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "this optimizer's states on the host are not modelled yet: offload none under %s, or adamw_torch", method_rows[r->method].name);
     return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "this optimizer under %s is not modelled yet: single or ddp%s",
                    method_rows[r->method].name,
                    under == OPTIMIZER_UNDER_PIECES     ? ", zero1, zero2, zero3, fsdp"
+                   : under == OPTIMIZER_UNDER_SHARDS   ? ", zero1, zero2, zero3, fsdp, fsdp2 or hsdp2 without offload"
                    : under == OPTIMIZER_UNDER_DTENSORS ? ", fsdp2 or hsdp2 without offload"
                                                        : "");
 }

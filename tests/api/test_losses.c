@@ -3,6 +3,7 @@
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define TINY "\"config\":{\"model_type\":\"llama\",\"hidden_size\":512,\"intermediate_size\":1408,\"num_hidden_layers\":4,\"num_attention_heads\":8," \
              "\"vocab_size\":128256,\"max_position_embeddings\":8192,\"torch_dtype\":\"bfloat16\"}"
@@ -167,6 +168,57 @@ START_TEST(weights_that_moved_go_to_the_host_too)
 }
 END_TEST
 
-UNIT_TESTS("losses", unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);
+/* Adafactor of a flat shard has a number an element, half of AdamW's two; of whole matrices a row and a column. */
+static double rests(const char *method, const char *optimizer)
+{
+    char body[900];
+    struct reply reply;
+    double bytes;
+
+    (void)snprintf(body, sizeof body, "{%s,\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"%s\",\"tuning\":\"full\","
+                   "\"precision\":\"bf16-mixed\",\"micro_batch_size\":1,\"seq_len\":64,\"optimizer\":\"%s\"}}", TINY, method, optimizer);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/resting_bytes"), &bytes), "%s: %s", body, reply.r.body);
+    reply_done(reply);
+    return bytes;
+}
+
+static const char *const flat_shards[] = {"zero1", "zero2", "zero3", "fsdp"};
+
+START_TEST(flat_shards_are_not_factored)
+{
+    double none = rests(flat_shards[_i], "sgd"), two = rests(flat_shards[_i], "adamw_torch") - none, one = rests(flat_shards[_i], "adafactor") - none;
+
+    ck_assert_msg(one > 0.49 * two && one < 0.51 * two, "%s: %.0f, AdamW %.0f", flat_shards[_i], one, two);
+    ck_assert(rests("ddp", "adafactor") - rests("ddp", "sgd") < 0.1 * two);
+}
+END_TEST
+
+/* What PyTorch itself raises for. */
+static const struct {
+    const char *method, *optimizer, *says;
+} raised[] = {
+    {"fsdp2", "adamw_bnb_8bit", "sharding strategy"}, {"hsdp2", "paged_adamw_32bit", "sharding strategy"}, {"tp", "lion_32bit", "illegal memory access"},
+    {"fsdp2", "adafactor", "mixed torch.Tensor and DTensor"}, {"fsdp", "muon", "matrices alone"}, {"zero2", "muon", "Client Optimizer"},
+    {"zero1", "adagrad", "list index out of range"},
+};
+
+START_TEST(an_optimizer_that_raises_is_refused)
+{
+    char body[900];
+    struct reply reply;
+    const char *detail;
+
+    (void)snprintf(body, sizeof body, "{%s,\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"%s\",\"tuning\":\"full\","
+                   "\"precision\":\"bf16-mixed\",\"micro_batch_size\":1,\"seq_len\":64,\"optimizer\":\"%s\"}}", TINY, raised[_i].method, raised[_i].optimizer);
+    reply = ask(body);
+    detail = reply_text(&reply, "detail");
+    ck_assert_msg(reply.r.status == 422 && detail && strstr(detail, raised[_i].says) && strstr(detail, raised[_i].method), "%s: %s", body, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("losses", unit_rows(flat_shards_are_not_factored, flat_shards); unit_rows(an_optimizer_that_raises_is_refused, raised);
+           unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);
            unit_rows(a_leaner_optimizer_holds_less, leaner); unit_rows(states_of_4_bits_are_updated_wide, updated); unit_rows(activations_on_the_host_hold_less, checkpoints);
            unit_rows(weights_that_moved_go_to_the_host_too, wrapped_later);)

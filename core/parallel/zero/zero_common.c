@@ -214,12 +214,12 @@ void zero_check_overflow(struct run *r, uint32_t n, const val *grads)
     value_unref(r, flag);
 }
 
-/* FusedAdam: no temporaries */
+/* FusedAdam, in the place of torch's AdamW: no temporaries */
 struct optim zero_optim(const struct parallel_options *o)
 {
-    bool own = o->optimizer == OPTIM_SGD || optim_is_bnb(o->optimizer);
+    bool adam = o->optimizer <= OPTIM_ADAMW_HF;
 
-    return (struct optim){.kind = own ? o->optimizer : OPTIM_ADAMW_FUSED, .paged = o->paged};
+    return (struct optim){.kind = adam ? OPTIM_ADAMW_FUSED : o->optimizer, .paged = o->paged};
 }
 
 static void share_maps(struct optim *to, const struct optim *from)

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Makes optim_dist.jsonl of this folder: steps of several GPUs under optimizers other than AdamW: over DeepSpeed's and FSDP's flat shards, and over fully_shard's DTensors.
+
+    make_optimizers_dist.py ORACLE CONFIGS PYTHON SCHEDULEFREE [--only TEXT]
+
+ORACLE holds dist_trace.py; PYTHON is that of its environment (torch 2.15, transformers 5.23, deepspeed 0.19.8); SCHEDULEFREE is the folder with the wheel of 1.4.1 unpacked.
+"""
+import json
+import os
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "..", "tools")]
+import make_freeze  # noqa: E402
+from make_freeze import CKPT, FSDP2, GPT2, QWEN3, TINY  # noqa: E402
+
+FACTOR, RMS, FREE, FREE_SGD = (dict(optimizer=n) for n in ("adafactor", "rmsprop", "schedule_free_adamw", "schedule_free_sgd"))
+MIXED, HALF = dict(precision="bf16-mixed"), dict(precision="bf16")
+FSDP = dict(fsdp={"backward_prefetch": "pre"}, reduce_dtype="bf16")
+FLAT = dict(fsdp={"backward_prefetch": "pre", "use_orig_params": False}, reduce_dtype="bf16")
+LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]})
+
+# name, method, ranks, config, layers, rows, tokens of a row, the rest of `training`
+CASES = [
+    ("adafactor-zero0", "zero0", 2, TINY, 4, 1, 256, dict(**FACTOR, **HALF)),
+    ("adafactor-zero1", "zero1", 2, TINY, 4, 1, 256, dict(**FACTOR, **HALF)),
+    ("adafactor-zero2", "zero2", 4, QWEN3, 4, 1, 256, dict(**FACTOR, **HALF, **CKPT)),
+    ("adafactor-zero2-lora", "zero2", 2, TINY, 4, 1, 256, dict(**FACTOR, **HALF, **LORA)),
+    ("adafactor-zero3", "zero3", 4, TINY, 4, 1, 256, dict(**FACTOR, **HALF)),
+    ("adafactor-zero3-small", "zero3", 2, GPT2, 4, 2, 256, dict(**FACTOR, **HALF, buckets={"sub_group_elems": 2000000})),
+    ("adafactor-fsdp", "fsdp", 4, TINY, 4, 1, 256, dict(**FACTOR, **MIXED, **FSDP)),
+    ("adafactor-fsdp-flat", "fsdp", 4, QWEN3, 4, 1, 256, dict(**FACTOR, **MIXED, **CKPT, **FLAT)),
+    ("adafactor-fsdp-half", "fsdp_grad_op", 2, TINY, 4, 1, 256, dict(**FACTOR, **HALF, **FLAT)),
+    ("adafactor-fsdp-lora", "fsdp", 4, TINY, 4, 1, 256, dict(**FACTOR, precision="bf16-autocast", **FSDP, **LORA)),
+    ("adafactor-hsdp", "hsdp", 4, GPT2, 4, 1, 256, dict(**FACTOR, **MIXED, shard_group=2, **FSDP)),
+    ("rmsprop-zero1", "zero1", 2, QWEN3, 4, 1, 256, dict(**RMS, **HALF)),
+    ("rmsprop-zero3", "zero3", 4, TINY, 4, 1, 256, dict(**RMS, **HALF, **CKPT)),
+    ("rmsprop-fsdp", "fsdp", 4, TINY, 4, 1, 256, dict(**RMS, **MIXED, **FSDP)),
+    ("rmsprop-fsdp2", "fsdp2", 4, GPT2, 4, 1, 256, dict(**RMS, **MIXED, **FSDP2)),
+    ("schedule-free-zero2", "zero2", 2, TINY, 4, 1, 256, dict(**FREE, **HALF)),
+    ("schedule-free-fsdp", "fsdp", 4, QWEN3, 4, 1, 256, dict(**FREE, **MIXED, **FSDP)),
+    ("schedule-free-fsdp2", "fsdp2", 4, TINY, 4, 1, 256, dict(**FREE, **MIXED, **FSDP2)),
+    ("schedule-free-fsdp2-lora", "fsdp2", 4, TINY, 4, 1, 256, dict(**FREE, precision="bf16-autocast", **FSDP2, **LORA)),
+    ("schedule-free-hsdp2", "hsdp2", 4, QWEN3, 4, 1, 256, dict(**FREE_SGD, **MIXED, shard_group=2, **FSDP2)),
+    ("schedule-free-sgd-zero3", "zero3", 4, TINY, 4, 1, 256, dict(**FREE_SGD, **HALF)),
+    ("schedule-free-sgd-fsdp-half", "fsdp", 4, TINY, 4, 1, 256, dict(**FREE_SGD, **HALF, **FSDP)),
+    ("muon-ddp", "ddp", 4, TINY, 4, 1, 256, dict(optimizer="muon", **MIXED)),
+]
+
+
+def trace(oracle, folder):
+    sys.path[:0] = [oracle]
+    sys.argv[0] = os.path.abspath(__file__)
+    request = json.loads(os.environ["TRACED_REQUEST"])
+    training = dict(request["training"])
+    name, training["optimizer"] = training["optimizer"], "adamw_torch"
+    import environment
+    environment.ensure(80, None)
+    import ask
+    ask.MANY = ask.MANY + ("zero0",)
+    import dist_trace
+    if training["methods"].startswith("zero"):
+        import deepspeed  # noqa: F401
+    import drawn_options
+    import make_optimizers
+    from many_gpus import parallel
+    from one_gpu import step
+    o = dist_trace.resolve({**ask.for_many(request, training, []), "loop": "trainer", "breakdown": False, "local_optimizer": False})
+    o["optimizer"] = name
+    make_optimizers.make(step, folder)
+    if name == "muon":
+        of_model = make_optimizers.muon
+        make_optimizers.muon = lambda model, adam: of_model(getattr(model, "module", model), adam)
+    rank_of = dist_trace.trace_rank
+
+    def of_rank(config, o, rank):
+        drawn_options.other_optimizer(o)
+        if name == "muon":
+            from many_gpus import step as many
+            make, groups = many.make_optimizer, many.groups_of
+            held = []
+
+            def groups_of(model, o):
+                held[:] = [model]
+                return groups(model, o)
+            many.groups_of, many.make_optimizer = groups_of, lambda groups, o: step.make_optimizer(held[0], dict(o, param_groups=True)) if held else make(groups, o)
+        return rank_of(config, o, rank)
+    dist_trace.trace_rank = of_rank
+    parallel.never_overflow = without_overflow(parallel.never_overflow)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        json.dump(request["config"], f)
+        f.flush()
+        out = dist_trace.trace(f.name, o, fork=True)
+    if out["status"] == "failed":
+        sys.stderr.write(out.get("stderr", "")[-2000:] + "\n")
+        os._exit(1)
+    worst = next(k for k in out["ranks"] if k["rank"] == out["worst_rank"])
+    highest = {k: max(rank[k] for rank in out["ranks"]) for k in ("peak_reserved_bytes", "after_init_allocated_bytes", "resting_allocated_bytes")}
+    print("\n" + json.dumps(dict(worst, **highest, of_ranks=len(out["ranks"]))))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def without_overflow(plain):
+    """Stage 0 asks an object of its own, with all that it allocates."""
+    def never(z):
+        plain(z)
+        if hasattr(z, "overflow_checker"):
+            asks = z.overflow_checker.has_overflow
+            z.overflow_checker.has_overflow = lambda *a, **k: bool(asks(*a, **k)) and False
+    return never
+
+
+def main():
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    oracle, configs, python, folder = sys.argv[1:5]
+    import traced_rows
+    traced_rows.remake("optim_dist", "losses and optimizers", CASES, only, lambda case: make_freeze.request_of(case, configs), python, (oracle, folder))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--trace":
+        trace(*sys.argv[2:4])
+    else:
+        main()
