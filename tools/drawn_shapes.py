@@ -213,11 +213,26 @@ def text_of(c):
     return c["text_config"] if isinstance(c.get("text_config"), dict) else c
 
 
-def config(r, only):
-    """(type, config): any type of this transformers as likely as another."""
+def of_encoder(r, t):
+    """What encoders alone have. Rows are shorter than positions; a padding token is one of the vocabulary."""
+    t.update(num_labels=r.choice([1, 2, 2, 5, 9]), type_vocab_size=r.choice([1, 2]) if t.get("type_vocab_size", 1) else 0)
+    t["max_position_embeddings"] = r.choice([514, 1026, 2050])
+    if t["model_type"] in ("deberta", "deberta-v2"):
+        kinds = r.choice([None, "c2p", "p2c", "c2p|p2c"])
+        t.update(relative_attention=kinds is not None, pos_att_type=kinds, position_biased_input=r.random() < 0.4)
+        t.update(share_att_key=r.random() < 0.5, norm_rel_ebd=r.choice(["none", "layer_norm"]), position_buckets=r.choice([-1, 256]))
+    if t["model_type"] == "mobilebert":
+        t["intra_bottleneck_size"] = 4 * r.choice([16, 24, 32])
+        t["num_attention_heads"] = 4
+    if t["model_type"] == "distilbert":
+        t.update(hidden_dim=8 * r.randint(8, 160), n_layers=r.randint(2, 5))
+
+
+def config(r, only, heads=False):
+    """(type, config): any type of this transformers as likely as another; `heads`: of those that train no language model."""
     from transformers import CONFIG_MAPPING
     with open(BUILTIN, encoding="utf-8") as f:
-        rows = [row["config"] for row in map(json.loads, f) if "stage" not in row]
+        rows = [row["config"] for row in map(json.loads, f) if ("stage" in row) == heads]
     wanted = only.split(",") if "," in only else None
     rows = [c for c in rows if (c["model_type"] in wanted if wanted else only in c["model_type"]) and c["model_type"] in CONFIG_MAPPING
             and "vision_config" not in c]
@@ -230,4 +245,6 @@ def config(r, only):
     attend(r, t, d)
     experts(r, t, d)
     rotations(r, t, d)
+    if heads:
+        of_encoder(r, t)
     return c["model_type"], c
