@@ -52,6 +52,9 @@ struct family_program {
     void (*declare)(struct model *m);
     void (*forward)(struct run *r, struct model *m, const struct batch *b, struct outputs *ret);
     void (*widen)(struct run *r, struct model *m); /* what forward returned beside loss and logits becomes fp32, as accelerate has it; NULL: nothing is */
+    /* How many tensors that is, in order; they themselves into `v`, referenced, unless it is NULL; `put_others`: what stands in `v` takes their place.
+     * NULL: none */
+    uint32_t (*rest)(struct run *r, struct model *m, val *v, bool put_others);
     val (*loss)(struct run *r, struct model *m, const struct batch *b); /* of a task: a temporary */
     void (*evaluate)(struct model *m);                                  /* model.eval() */
     enum err_code (*refer)(struct model *m, struct err *err);           /* of a task, once adapters stand: a reference model, and the trainer's __init__ */

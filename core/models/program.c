@@ -869,8 +869,8 @@ static bool keep_rest(struct program *p, bool handed_over)
     return true;
 }
 
-/* operations.py recursively_apply() within lists, tuples and dicts; an object of another kind stays. */
-static sv widened(struct program *p, sv v, unsigned depth)
+/* What stands in lists, tuples and dicts, each tensor as `leaf` has it; an object of another kind stays. */
+static sv mapped(struct program *p, sv v, unsigned depth, sv (*leaf)(struct program *p, sv v, val x, void *of), void *of)
 {
     enum { DEEPEST = 8 };
     struct script *s = p->s;
@@ -880,20 +880,18 @@ static sv widened(struct program *p, sv v, unsigned depth)
     val x = natives_value(&p->n, v);
 
     if (x)
-        return p->n.run->values[x].dtype == DTYPE_BF16 || p->n.run->values[x].dtype == DTYPE_FP16
-                   ? script_call_method(s, v, script_symbol(s, "float"), 0, NULL)
-                   : sv_keep(v);
+        return leaf(p, v, x, of);
     if (!items && !(depth < DEEPEST && sv_is(v, KIND_DICT)))
         return sv_keep(v);
     made = list_new(s, 0, NULL);
     for (uint32_t i = 0; items && i < n && !script_failed(s); i++) {
-        value = widened(p, items[i], depth + 1);
+        value = mapped(p, items[i], depth + 1, leaf, of);
         if (sv_ok(value))
             (void)list_append(s, made, value);
         sv_drop(s, value);
     }
     while (!items && !script_failed(s) && dict_each(v, &at, &key, &value)) {
-        value = widened(p, value, depth + 1);
+        value = mapped(p, value, depth + 1, leaf, of);
         if (sv_ok(value))
             (void)list_append(s, made, value);
         sv_drop(s, value);
@@ -901,10 +899,10 @@ static sv widened(struct program *p, sv v, unsigned depth)
     return made;
 }
 
-static void widen(struct run *r, struct model *m)
+static void map_rest(struct run *r, struct model *m, sv (*leaf)(struct program *p, sv v, val x, void *of), void *of)
 {
     struct program *p = m->parts;
-    sv made = sv_ok(p->outputs) && !run_dead(r) ? widened(p, p->outputs, 0) : sv_null();
+    sv made = sv_ok(p->outputs) && !run_dead(r) ? mapped(p, p->outputs, 0, leaf, of) : sv_null();
 
     if (sv_ok(made)) {
         sv_drop(p->s, p->outputs);
@@ -912,6 +910,47 @@ static void widen(struct run *r, struct model *m)
     }
     if (script_failed(p->s))
         natives_fail_run(&p->n);
+}
+
+/* operations.py recursively_apply() of convert_to_fp32 */
+static sv widened(struct program *p, sv v, val x, void *of)
+{
+    enum dtype dtype = (enum dtype)p->n.run->values[x].dtype;
+
+    (void)of;
+    return dtype == DTYPE_BF16 || dtype == DTYPE_FP16 ? script_call_method(p->s, v, script_symbol(p->s, "float"), 0, NULL) : sv_keep(v);
+}
+
+static void widen(struct run *r, struct model *m)
+{
+    map_rest(r, m, widened, NULL);
+}
+
+struct rest {
+    uint32_t n;
+    val *v;          /* NULL: they are counted */
+    bool put_others; /* those of `v` in their place */
+};
+
+static sv met(struct program *p, sv v, val x, void *of)
+{
+    struct rest *rest = of;
+    val *at = rest->v ? &rest->v[rest->n] : NULL;
+
+    rest->n++;
+    if (at && rest->put_others && *at != x)
+        return natives_tensor(&p->n, *at);
+    if (at && !rest->put_others)
+        value_ref(p->n.run, *at = x);
+    return sv_keep(v);
+}
+
+static uint32_t rest(struct run *r, struct model *m, val *v, bool put_others)
+{
+    struct rest rest = {0, v, put_others};
+
+    map_rest(r, m, met, &rest);
+    return rest.n;
 }
 
 /* trainer.py compute_loss: what is returned is asked for its loss, and has one. */
@@ -1136,6 +1175,7 @@ const struct family_program script_program = {
     .declare = declare,
     .forward = forward,
     .widen = widen,
+    .rest = rest,
     .loss = loss_of_task,
     .evaluate = evaluate,
     .refer = refer,

@@ -104,7 +104,7 @@ struct method_program {
     void (*pre_forward)(void *of);
     val (*items)(const void *of); /* num_items_in_batch as the wrapper cast it for this forward, 0 where it does not; NULL: it never does */
     void (*post_forward)(void *of, uint32_t n,
-                         val *outputs);     /* loss, logits, then the cache where it is a tuple; may put others in their place */
+                         val *outputs);     /* loss, logits, then the cache where it is a tuple, the rest; may put others in their place */
     val (*clip)(void *of, double max_norm); /* returns the norm, owned; NULL: clip_grad_norm_ over the leaves */
     void (*optimizer_step)(void *of, struct optim *optim); /* NULL: the optimizer's own */
     void (*zero_grad)(void *of);                           /* NULL: every leaf's gradient becomes None */

@@ -389,13 +389,17 @@ static void place(struct run *r, struct param *p)
 static void materialise_module(struct run *r, struct module *m)
 {
     for (struct module *c = m->first; c; c = c->next)
-        materialise_module(r, c);
+        if (!c->wraps_parent)
+            materialise_module(r, c);
     for (struct param *p = m->params; p; p = p->next)
         if (!p->buffer)
             place(r, p);
     for (struct param *p = m->params; p; p = p->next)
         if (p->buffer)
             place(r, p);
+    for (struct module *c = m->first; c; c = c->next)
+        if (c->wraps_parent)
+            materialise_module(r, c);
 }
 
 void materialise(struct run *r, struct tree *t)

@@ -89,6 +89,7 @@ struct module {
     int variant;          /* which formula an activation is; what else a kind needs */
     bool padding_idx;
     bool planned;         /* the family's plan of tensor parallelism names it, whether it is cut or not */
+    bool wraps_parent;    /* what peft hangs around its parent's tensor: to() meets it after the parent's own */
     uint8_t split;        /* enum split: what the family's plan says of it */
     uint32_t last_columns; /* of SPLIT_SUM_LAST_COLUMNS */
     void *extra;          /* of what replaced the node */

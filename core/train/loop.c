@@ -164,18 +164,20 @@ void end_micro_step(struct trainer *t, uint32_t micro_step)
     t->method->end_micro_step(t->wrapped, boundary);
 }
 
-/* The wrapper's way with what forward returns: loss, logits, and the cache where it is a tuple. */
+/* The wrapper's way with what forward returns: loss, logits, the cache where it is a tuple, what else there is: router logits. */
 static void post_forward(struct trainer *t, struct outputs *o)
 {
     struct run *r = &t->run;
     struct model *m = &t->model;
     uint32_t cached = t->step->quirks.cache_in_tuple ? CACHE_ROWS * m->n_layers : 0;
+    uint32_t n = 2 + cached + (o->more != 0), rest;
     unsigned char *mark = r->arena->cur;
     val *all;
 
     if (!t->method || !t->method->post_forward || run_dead(r))
         return;
-    all = arena_array(r->arena, val, 3 + (size_t)cached);
+    rest = m->family->rest ? m->family->rest(r, m, NULL, false) : 0;
+    all = arena_array(r->arena, val, n + (size_t)rest);
     if (!all) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the model's outputs");
         return;
@@ -185,7 +187,13 @@ static void post_forward(struct trainer *t, struct outputs *o)
     memcpy(all + 2, m->cache, cached * sizeof *all);
     if (o->more)
         all[2 + cached] = owned(r, o->more);
-    t->method->post_forward(t->wrapped, 2 + cached + (o->more != 0), all);
+    if (rest)
+        (void)m->family->rest(r, m, all + n, false);
+    t->method->post_forward(t->wrapped, n + rest, all);
+    if (rest)
+        (void)m->family->rest(r, m, all + n, true);
+    for (uint32_t i = 0; i < rest; i++)
+        value_unref(r, all[n + i]);
     memcpy(m->cache, all + 2, cached * sizeof *all);
     o->loss = all[0];
     o->logits = all[1];

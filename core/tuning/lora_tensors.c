@@ -5,6 +5,7 @@
  * of the adapters, which lives until forward returns, and as long as the graph wants it. Making the parametrization makes that sum once to look at it.
  * Source: peft tuners/lora/layer.py ParamWrapper (0.19 to 0.21), torch/nn/utils/parametrize.py.
  */
+#include "torch/calls.h"
 #include "torch/ops.h"
 #include "tuning/bnb.h"
 #include "tuning/lora_inside.h"
@@ -177,11 +178,37 @@ static uint32_t asked_of(const char *module, const char *tensor, const struct lo
     return n;
 }
 
+/* A linear with no text of its own, a router that is one. */
+static val adapted_linear(struct run *r, struct module *m, val x)
+{
+    struct frame f = frame_enter(r);
+    val out;
+
+    calls_unheard(r);
+    (void)local(r, x);
+    put_on(r, m);
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    out = local(r, linear_op(r, x, m->weight->reads ? m->weight->reads(r, m->weight) : m->weight->value, m->bias ? m->bias->value : 0));
+    take_off(r, m);
+    return frame_leave(r, f, out);
+}
+
 static struct module_around *around_of(struct tree *t, struct module *m)
 {
-    if (!m->around && (m->around = arena_new(t->arena, struct module_around)) != NULL)
+    if (!m->around && (m->around = arena_new(t->arena, struct module_around)) != NULL) {
         *m->around = (struct module_around){put_on, take_off, NULL};
+        if (m->kind == MODULE_LINEAR)
+            m->forward = adapted_linear;
+    }
     return m->around;
+}
+
+static bool is_plain_linear(const struct module *m)
+{
+    module_forward plain = module_leaf_forward(MODULE_LINEAR);
+
+    return m->kind == MODULE_LINEAR && !m->within && (m->forward == plain || m->forward == adapted_linear);
 }
 
 /* Of [experts, out, in] each expert has its share of the rank; of what was two tensors each has its rank. */
@@ -189,7 +216,7 @@ static void adapt_tensor(struct tree *t, struct module *m, struct param *p, uint
 {
     bool many = p->ndim == 3;
     int64_t rank = (int64_t)own_rank * (many ? p->size[0] : 1);
-    struct module *at = container(t, container(t, m, "parametrizations"), p->name);
+    struct module *wraps = container(t, m, "parametrizations"), *at = container(t, wraps, p->name);
     struct wrapper *w = arena_new(t->arena, struct wrapper);
     struct module_around *around = around_of(t, m);
 
@@ -198,6 +225,7 @@ static void adapt_tensor(struct tree *t, struct module *m, struct param *p, uint
             (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for the adapters");
         return;
     }
+    wraps->wraps_parent = true;
     *w = (struct wrapper){.inner = around->of, .p = p, .scaled = scaled, .transposed = p->transposed};
     w->a = lora_part(t, at, "lora_A", p->size[many && !p->transposed ? 2 : 1], rank, o);
     w->b = lora_part(t, at, "lora_B", rank, p->size[!many ? 0 : p->transposed ? 2 : 1], o);
@@ -225,8 +253,8 @@ static const char *tensor_gap(const struct module *m, const struct param *p, con
         return "\"lora.ParamWrapper does not work with use_dora=True\", and peft adapts tensors of experts for these names: the linears of attention alone";
     if (bnb_holds_tensors(m))
         return "adapters of experts' tensors over quantised ones are not modelled yet: the linears of attention, or quantize_experts left out";
-    if (m->kind != MODULE_CONTAINER)
-        return "target_parameters of a module that is a linear, an embedding or a norm are not modelled: target_modules";
+    if (m->kind != MODULE_CONTAINER && !is_plain_linear(m))
+        return "target_parameters of an embedding, a norm, a linear that is quantised or has a text of its own are not modelled: target_modules";
     if (is_read_through(m, o))
         return "this release of transformers reads the router's e_score_correction_bias through the module that peft wraps: AttributeError. A later one, "
                "or the linears of attention alone";
@@ -247,7 +275,7 @@ enum err_code lora_adapt_tensors(struct tree *t, struct module *m, const struct 
     const char *module = m->params ? module_path(t, m->number, buf, sizeof buf) : "";
 
     for (struct param *p = m->params; p; p = p->next) {
-        bool router = !strcmp(p->name, "weight") && !strcmp(m->name, "gate") && m->kind != MODULE_LINEAR;
+        bool router = !strcmp(p->name, "weight") && !strcmp(m->name, "gate");
         uint32_t all = 0, asked = p->buffer ? 0 : asked_of(module, router ? "gate.weight" : p->name, o, effort, &all);
         const char *gap;
 
