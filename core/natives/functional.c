@@ -314,7 +314,7 @@ sv f_mean(struct script *s, const struct script_args *a)
     return wrap(s, t->run, mean_dims(t->run, value_in(t), dims, keepdim));
 }
 
-/* The sum of what are no floats: its result is there before they are cast to its type. */
+/* The sum of what are no floats in a type that is told: its result is there before they are cast to it. */
 static val counted(struct tensor *t, enum dtype dtype, int nd, const int64_t *size)
 {
     val out = factory(t->run, OP_SUM, dtype, nd, size);
@@ -384,16 +384,9 @@ sv f_sum(struct script *s, const struct script_args *a)
         return dims_arg(s, t, a->v[1], &dims) ? wrap_content(s, t->run, sum_dims(t->run, x, dims, keepdim), c) : sv_null();
     }
     if (seq_items(a->v[1], &n) && n != 1 && !dtype_is_float((enum dtype)shape_of(t)->dtype) && !sv_given(a->v[3])) {
-        int64_t size[MAX_DIMS];
         unsigned dims;
-        int nd = 0;
 
-        if (!dims_arg(s, t, a->v[1], &dims))
-            return sv_null();
-        for (int i = 0; i < shape_of(t)->ndim; i++)
-            if (keepdim || !(dims >> i & 1))
-                size[nd++] = dims >> i & 1 ? 1 : shape_of(t)->size[i];
-        return wrap_content(s, t->run, counted(t, DTYPE_INT64, nd, size), c);
+        return dims_arg(s, t, a->v[1], &dims) ? wrap_content(s, t->run, sum_dims(t->run, x, dims, keepdim), c) : sv_null();
     }
     if (!dim_arg(s, t, seq_items(a->v[1], &n) ? *seq_items(a->v[1], &n) : a->v[1], &dim))
         return sv_null();
@@ -401,11 +394,11 @@ sv f_sum(struct script *s, const struct script_args *a)
         c = content_const(t->content.c * (double)size_of(t->run, x, dim));
     else if (t->content.kind == CONTENT_PADDED && dim == shape_of(t)->ndim - 1)
         c = content_const((double)size_of(t->run, x, dim) - t->content.c);
-    if (!dtype_is_float((enum dtype)shape_of(t)->dtype)) {
+    if (!dtype_is_float((enum dtype)shape_of(t)->dtype) && sv_given(a->v[3])) {
         int64_t size[MAX_DIMS];
         int nd = without_dim(t, dim, keepdim, size);
 
-        return wrap_content(s, t->run, counted(t, sv_given(a->v[3]) ? dtype : DTYPE_INT64, nd, size), c);
+        return wrap_content(s, t->run, counted(t, dtype, nd, size), c);
     }
     return wrap_content(s, t->run, sum_dim(t->run, x, dim, keepdim), c);
 }

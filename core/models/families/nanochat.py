@@ -1,4 +1,5 @@
 """nanochat: llama with norms that have no weight, one of them before the layers, heads normed once they are turned, a squared ReLU and capped logits."""
+import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
@@ -6,7 +7,6 @@ from transformers.modeling_decoder import attend
 from transformers.modeling_norm import L2Norm
 from transformers.models.gemma2.modeling_gemma2 import Gemma2ForCausalLM
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb  # its file turns the other way, which makes the same
 
 
 class NanoChatConfig(LlamaConfig):
@@ -26,6 +26,21 @@ class NanoChatConfig(LlamaConfig):
 class NanoChatRMSNorm(L2Norm):
     def __init__(self, hidden_size, eps):
         super().__init__(eps)
+
+
+def rotate_half(x):
+    """The other way around than llama's."""
+    x1 = x[..., : x.shape[-1] // 2]
+    x2 = x[..., x.shape[-1] // 2:]
+    return torch.cat((x2, -x1), dim=-1)
+
+
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    cos = cos.unsqueeze(unsqueeze_dim)
+    sin = sin.unsqueeze(unsqueeze_dim)
+    q_turned = (q * cos) + (rotate_half(q) * sin)
+    k_turned = (k * cos) + (rotate_half(k) * sin)
+    return q_turned, k_turned
 
 
 class NanoChatAttention(LlamaAttention):
@@ -71,8 +86,8 @@ class NanoChatDecoderLayer(LlamaDecoderLayer):
 class NanoChatModel(LlamaModel):
     layer = NanoChatDecoderLayer
 
-    def start(self, inputs_embeds):
-        return self.norm(inputs_embeds)
+    def normalized(self, hidden_states):
+        return self.norm(hidden_states)
 
 
 class NanoChatForCausalLM(LlamaForCausalLM):

@@ -17,6 +17,12 @@ class RobertaEmbeddings(BertEmbeddings):
     def __init__(self, config):
         super().__init__(config)
         self.padding_idx = config.pad_token_id
+        self.order()
+
+    def order(self):
+        positions = self.position_embeddings  # made last
+        del self.position_embeddings
+        self.position_embeddings = positions
 
     def positions(self, input_ids):
         mask = input_ids.ne(self.padding_idx).int()

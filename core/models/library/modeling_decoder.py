@@ -119,6 +119,10 @@ class Decoder:
         """Of the rotation, for each layer."""
         return [self.rotary_emb(hidden_states, position_ids=position_ids)] * len(self.layers)
 
+    def normalized(self, hidden_states):
+        """What is done with them once the tables are made."""
+        return hidden_states
+
     def handed(self, position_ids):
         """What layers are called with beside the tables."""
         return position_ids
@@ -133,6 +137,7 @@ class Decoder:
         hidden_states = self.start(inputs_embeds)
         tables = self.tables(hidden_states, position_ids)
         handed = self.handed(position_ids)
+        hidden_states = self.normalized(hidden_states)
         for layer, mask, turn in zip(self.layers, masks, tables):
             hidden_states = layer(
                 hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=handed,

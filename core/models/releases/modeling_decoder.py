@@ -1,6 +1,7 @@
 """What files of decoders have in common, by earlier releases."""
 from functools import partial
 
+from transformers.modeling_layers import checkpointing
 from transformers.releases import of, quirks
 
 if not quirks.positions_are_added:
@@ -50,11 +51,6 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales or quirks.m
 
     Decoder.checkpoints = not quirks.checkpoint_keywords  # else the layer does
 
-    @of(Decoder)
-    def normalized(self, hidden_states):
-        """What gemma and gemma2 do with their embeddings."""
-        return hidden_states
-
     def call(layer, hidden_states, attention_mask, position_ids, past_key_values, use_cache, position_embeddings, *beside):
         return layer(hidden_states, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values, use_cache=use_cache,
                      position_embeddings=position_embeddings)
@@ -78,8 +74,7 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales or quirks.m
             kwargs["beside"] = beside
         for layer, mask, turn in zip(self.layers, masks, tables):
             if self.gradient_checkpointing and self.training and self.checkpoints:
-                outputs = self._gradient_checkpointing_func(partial(call, layer), hidden_states, mask, handed, past_key_values, use_cache, turn,
-                                                            *beside)
+                outputs = checkpointing(self, layer)(partial(call, layer), hidden_states, mask, handed, past_key_values, use_cache, turn, *beside)
             else:
                 outputs = layer(
                     hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=handed,
