@@ -10,6 +10,7 @@ from transformers.modeling_heads import HeadOutput, can_return_tuple, labelled_l
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 from transformers.modeling_utils import PreTrainedModel
+from transformers.releases import refuse
 
 
 class EuroBertConfig(LlamaConfig):
@@ -23,6 +24,11 @@ class EuroBertConfig(LlamaConfig):
     rms_norm_eps: float = 1e-5
     pad_token_id: int | None = 128001
     classifier_pooling: str = "late"
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        if self.hidden_size % self.num_attention_heads:
+            refuse("/config/hidden_size", "EuroBertConfig wants a multiple of num_attention_heads")
 
 
 class EuroBertAttention(LlamaAttention):

@@ -53,6 +53,8 @@ class LagunaConfig(LlamaConfig):
         for name in OF_EACH:
             if len(getattr(self, name)) != layers:
                 refuse(f"/config/{name}", "LagunaConfig wants one of each layer")
+        if any(n % self.num_key_value_heads for n in self.num_attention_heads_per_layer):
+            refuse("/config/num_attention_heads_per_layer", "heads that num_key_value_heads does not divide: attention raises")
         super().__post_init__(**kwargs)
 
     def _rope(self, others):
@@ -124,11 +126,12 @@ class LagunaAttention(LlamaAttention):
         v = self.v_proj(x).view(shape)
         q = self.q_norm(q).transpose(1, 2)
         k = self.k_norm(k).transpose(1, 2)
-        return q, k, v.transpose(1, 2), x
+        return q, k, v.transpose(1, 2), [x]
 
-    def gated(self, output, x):
-        rows = x.shape[:-1]
+    def gated(self, output, held):
+        x, rows = held[0], held[0].shape[:-1]
         gate = F.softplus(self.g_proj(x).float()).to(output.dtype)
+        held.append(gate)  # a name of the frame that runs the projection out
         if self.gate_per_head:
             return (output.view(*rows, -1, self.head_dim) * gate.unsqueeze(-1)).view(*rows, -1)
         return output * gate
