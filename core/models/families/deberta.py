@@ -22,7 +22,7 @@ class DebertaConfig(DebertaV2Config):
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
         self.span = self.max_relative_positions
-        self.conv_kernel_size = 0
+        self.conv_kernel_size, self.norm_rel_ebd = 0, "none"
         if kwargs.get("talking_head"):
             refuse("/config/talking_head", "talking_head true: heads that talk are not modelled yet")
 

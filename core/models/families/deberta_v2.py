@@ -121,21 +121,22 @@ class DebertaV2ForSequenceClassification(DebertaV2PreTrainedModel):
         logits = self.classifier(pooled_output)
         loss = None
         if labels is not None:
-            logits, loss = self.labelled(logits, labels)
+            if self.config.problem_type is not None:
+                loss = labelled_loss(self.config, logits, labels)
+            elif self.config.num_labels == 1:
+                logits = logits.view(-1).to(labels.dtype)
+                loss = nn.MSELoss()(logits, labels.view(-1))
+            else:
+                loss = self.labelled(logits, labels)
         return HeadOutput(loss=loss, logits=logits)
 
     def labelled(self, logits, labels):
         """Rows that have a label are picked where the config does not say what kind of labels these are."""
-        if self.config.problem_type is not None:
-            return logits, labelled_loss(self.config, logits, labels)
-        if self.config.num_labels == 1:
-            logits = logits.view(-1).to(labels.dtype)
-            return logits, nn.MSELoss()(logits, labels.view(-1))
         label_index = torch._nonzero(labels >= 0, labels.size(0))
         labels = labels.long()
         labeled_logits = torch.gather(logits, 0, label_index.expand(label_index.size(0), logits.size(1)))
         labels = torch.gather(labels, 0, label_index.view(-1))
-        return logits, nn.CrossEntropyLoss()(labeled_logits.view(-1, self.config.num_labels).float(), labels.view(-1))
+        return nn.CrossEntropyLoss()(labeled_logits.view(-1, self.config.num_labels).float(), labels.view(-1))
 
 
 class DebertaV2ForTokenClassification(TokenHead, DebertaV2PreTrainedModel):

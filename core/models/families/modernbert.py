@@ -142,6 +142,32 @@ class ModernBertForTokenClassification(OfLabels):
         return HeadOutput(loss=loss, logits=logits)
 
 
+class ModernBertForQuestionAnswering(OfLabels):
+    @staticmethod
+    def answers_loss(start_logits, end_logits, start_positions, end_positions):
+        length = start_logits.size(1)
+        start_positions = start_positions.clamp(0, length)
+        end_positions = end_positions.clamp(0, length)
+        start_loss = fixed_cross_entropy(start_logits, start_positions, ignore_index=length)
+        end_loss = fixed_cross_entropy(end_logits, end_positions, ignore_index=length)
+        return (start_loss + end_loss) / 2
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, start_positions=None, end_positions=None, **kwargs):
+        outputs = self.model(input_ids, attention_mask=attention_mask, **kwargs)
+        last_hidden_state = self.head(outputs[0])
+        last_hidden_state = self.drop(last_hidden_state)
+        logits = self.classifier(last_hidden_state)
+        start_logits, end_logits = logits.split(1, dim=-1)
+        start_logits = start_logits.squeeze(-1).contiguous()
+        end_logits = end_logits.squeeze(-1).contiguous()
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            loss = self.answers_loss(start_logits, end_logits, start_positions, end_positions)
+        return HeadOutput(loss=loss, logits=start_logits, end_logits=end_logits)
+
+
 ModernBertPreTrainedModel.heads = {"masked_lm": ModernBertForMaskedLM, "classification": ModernBertForSequenceClassification,
-                                   "token_classification": ModernBertForTokenClassification, "embedding": ModernBertModel}
+                                   "token_classification": ModernBertForTokenClassification, "question_answering": ModernBertForQuestionAnswering,
+                                   "embedding": ModernBertModel}
 causal_lm = ModernBertForMaskedLM

@@ -114,7 +114,7 @@ OfRemBert.body = RemBertModel
 
 
 class RemBertForMaskedLM(OfRemBert, BertForMaskedLM):
-    _tied_weights_keys = {"cls.predictions.decoder.weight": "rembert.embeddings.word_embeddings.weight"}
+    _tied_weights_keys = {}  # whatever tie_word_embeddings says
     head_class = RemBertOnlyMLMHead
 
 

@@ -58,8 +58,12 @@ class OfPreLayerNorm:
 class RobertaPreLayerNormModel(OfPreLayerNorm, RobertaModel):
     encoded = RobertaPreLayerNormEncoder
 
-    def narrow(self, config):
+    def __init__(self, config, add_pooling_layer=True):
+        super().__init__(config, add_pooling_layer)
+        pooler = self.pooler  # made last
+        del self.pooler
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.pooler = pooler
 
     @merge_with_config_defaults
     @capture_outputs

@@ -193,7 +193,9 @@ class RoFormerForTokenClassification(OfRoFormer, BertForTokenClassification):
 
 
 class RoFormerForQuestionAnswering(OfRoFormer, BertForQuestionAnswering):
-    pass
+    def __init__(self, config):
+        config.num_labels = 2
+        super().__init__(config)
 
 
 OfRoFormer.heads = {

@@ -103,7 +103,7 @@ def _ignores(prompt_mask, padding_mask, q_length, kv_length, *of):
 
 
 def _ignore_bidirectional_mask_sdpa(padding_mask, kv_length, local_size=None):
-    return (padding_mask is None or fast_all(padding_mask)) and (local_size is None or kv_length < local_size)
+    return (padding_mask is None or padding_mask.all()) and (local_size is None or kv_length < local_size)
 
 
 def _grid(b, h, q, kv):

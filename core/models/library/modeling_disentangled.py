@@ -195,8 +195,8 @@ class DebertaV2Encoder(nn.Module):
             self.LayerNorm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
         self.conv = ConvLayer(config) if config.conv_kernel_size > 0 else None
 
-    def run(self, layer, hidden_states, **by_name):
-        return layer(hidden_states, **by_name)
+    def run(self, layer, hidden_states, attention_mask, **by_name):
+        return layer(hidden_states, attention_mask, **by_name)
 
     def forward(self, hidden_states, attention_mask):
         input_mask = attention_mask
@@ -211,7 +211,7 @@ class DebertaV2Encoder(nn.Module):
         all_hidden_states = (hidden_states,)
         output_states = hidden_states
         for i, layer in enumerate(self.layer):
-            output_states, _ = self.run(layer, output_states, attention_mask=attention_mask, relative_pos=relative_pos, rel_embeddings=rel_embeddings)
+            output_states, _ = self.run(layer, output_states, attention_mask, relative_pos=relative_pos, rel_embeddings=rel_embeddings)
             if i == 0 and self.conv is not None:
                 output_states = self.conv(hidden_states, output_states, input_mask)
             all_hidden_states = all_hidden_states + (output_states,)

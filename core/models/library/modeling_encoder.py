@@ -159,7 +159,8 @@ class BertLayer(GradientCheckpointingLayer):
         self.output = self.output_class(config, config.intermediate_size)
 
     def forward(self, hidden_states, attention_mask=None, **kwargs):
-        attention_output, _ = self.attention(hidden_states, attention_mask, **kwargs)
+        self_attention_output, _ = self.attention(hidden_states, attention_mask, **kwargs)
+        attention_output = self_attention_output  # which dies behind the weights
         return self.feed_forward_chunk(attention_output)
 
     def feed_forward_chunk(self, attention_output):

@@ -10,4 +10,6 @@ if not quirks.checkpoint_keywords:
         encoder_of_layers(self, config)
         self.gradient_checkpointing = False
 
-    DebertaV2Encoder.run = run_layer
+    @of(DebertaV2Encoder)
+    def run(self, layer, hidden_states, attention_mask, **by_name):
+        return run_layer(self, layer, hidden_states, attention_mask=attention_mask, **by_name)
