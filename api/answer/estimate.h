@@ -96,6 +96,7 @@ struct estimate {
     struct auto_buckets auto_buckets;
     unsigned required; /* PACKAGE_BIT of those whose release framework_config's tool requires, which the request did not name */
     const char *lora_kernels_at; /* the file in which axolotl switches on kernels of adapters by itself; NULL: none */
+    const char *gated_norm_at; /* axolotl's liger_rms_norm_gated; NULL: not asked */
     struct config_changes changes;
     const char *vocabulary_to_32x_at; /* axolotl's resize_token_embeddings_to_32x; NULL: not asked */
     struct notes warnings, assumptions;

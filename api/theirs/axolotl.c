@@ -188,6 +188,17 @@ static enum err_code read_32x(struct theirs *t, const struct their_key *key, con
     return on && !t->e->vocabulary_to_32x_at ? err_set(t->e->call->err, ERR_NOMEM, "", "no memory for a pointer") : ERR_OK;
 }
 
+/* integrations/liger/plugin.py: a kernel of axolotl's that the layers of qwen3_5 have, and nobody else; theirs_resolve() knows whose model it is */
+static enum err_code read_gated(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false;
+
+    (void)key;
+    if (theirs_flag(v, &on) && on)
+        t->e->gated_norm_at = theirs_path(t);
+    return ERR_OK;
+}
+
 /* loaders/model.py _set_quantization_config(): mxfp4 that is dequantised as it is loaded, as it is here unasked. */
 static enum err_code read_packed(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -223,7 +234,8 @@ const struct their_key axolotl_keys[] = {
     BY(theirs_read_liger_kernel,
        "liger_rope|liger_rms_norm|liger_layer_norm|liger_swiglu|liger_glu_activation|liger_cross_entropy|liger_fused_linear_cross_entropy",
        "training.liger_kernels"),
-    MOVES("liger_rms_norm_gated|liger_use_token_scaling", "a kernel of Liger's that few models have"),
+    BY(read_gated, "liger_rms_norm_gated", NULL),
+    MOVES("liger_use_token_scaling", "a kernel of Liger's that few models have"),
     BY(theirs_read_amp, "bfloat16", "bf16"), /* core/builders/base.py: bf16 or bfloat16 */
     BY(read_batch, "batch_size", "training.micro_batch_size"),
     MOVES("float16|float32", "weights, gradients and states in one dtype"),

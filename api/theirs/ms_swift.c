@@ -94,6 +94,23 @@ static bool asks_for(struct theirs *t, const char *key, const char *words)
     return v && is_among(words, v);
 }
 
+/* loss_scale/mapping.py get_loss_scale(): scales of nought and one are labels (template/base.py _encode_context_list), others are a loss of each token. */
+static enum err_code read_scale(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    static const char binary[] = "default|last_round|all|base|ignore_empty_think|ignore_think_prefix";
+    const char *s = json_str(v);
+    bool labels = false, told = theirs_flag(json_get(t->doc, "is_binary_loss_scale"), &labels), weighs = told && !labels;
+
+    (void)key;
+    for (size_t k; s && *s && !labels; s += k + (s[k] == '+')) {
+        k = strcspn(s, "+");
+        weighs = weighs || !word_among(binary, s, k, false);
+    }
+    if (weighs)
+        theirs_gap(&t->d, "a loss of each token by itself");
+    return ERR_OK;
+}
+
 /* seq2seq_trainer.py _prepare_inputs: a weight has the forward of a mixture return its router's logits; others have no use for either. */
 static enum err_code read_balance(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -328,7 +345,7 @@ const struct their_key ms_swift_keys[] = {
     BY(read_loss, "loss_type", "training.stage"),
     BY(read_alpha, "cpo_alpha", NULL),
     MOVES("enable_dft_loss|enable_channel_loss", "a loss of ms-swift's own"),
-    MOVES_BUT("default|last_round|all", "loss_scale", "a loss of each token by itself"),
+    BY(read_scale, "loss_scale", NULL),
     BY(read_balance, "router_aux_loss_coef", NULL),
     MOVES("new_special_tokens", "a vocabulary that grows (config.vocab_size says it)"),
     MOVES("rope_scaling", "a rope of another kind (config.rope_scaling says it)"),

@@ -412,6 +412,15 @@ static void settle_lora_kernels(struct estimate *e)
             e->lora_kernels_at, why);
 }
 
+static void settle_gated_norm(struct estimate *e)
+{
+    const char *type = e->model.model_type ? e->model.model_type : "";
+
+    if (e->gated_norm_at && !strncmp(type, "qwen3_5", 7))
+        left_out_gap(&e->left_out, GAP_OF_ALL, e->gated_norm_at,
+                     "axolotl's kernel of gated norms for %.40s is not modelled yet: liger_rms_norm_gated false", type);
+}
+
 /* A vocabulary that is a multiple of 32 has room for every tokenizer that fits into it, rounded up. */
 static void settle_vocabulary(struct estimate *e)
 {
@@ -485,7 +494,9 @@ enum err_code theirs_resolve(struct estimate *e)
         settle_buckets(e);
     if (!rc)
         settle_lora_kernels(e);
-    if (!rc)
+    if (!rc) {
         settle_vocabulary(e);
+        settle_gated_norm(e);
+    }
     return rc;
 }

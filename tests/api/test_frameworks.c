@@ -187,6 +187,9 @@ static const struct {
     {FILE_OF("trl", "router_aux_loss_coef: 0.01\\n"), "training/loss", "chunked_nll"},
     {FILE_OF("axolotl", "reward_model: true\\nnum_labels: 1\\n"), "training/stage", "reward"},
     {FILE_OF("axolotl", "reward_model: false\\n"), "training/stage", "sft"},
+    {FILE_OF("axolotl", "liger_rms_norm_gated: true\\n"), "training/stage", "sft"},
+    {FILE_OF("ms-swift", "swift sft --loss_scale last_round+ignore_empty_think"), "training/stage", "sft"},
+    {FILE_OF("ms-swift", "swift sft --loss_scale hermes --is_binary_loss_scale true"), "training/stage", "sft"},
     {FILE_OF("axolotl", "experts_implementation: grouped_mm\\n"), "training/stage", "sft"},
     {FILE_OF("trl", "gradient_checkpointing: false\\nmax_length: 640\\n"), "training/gradient_checkpointing", "false"},
     {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: facebook/opt-125m\\n\"}}", "model", "facebook/opt-125m"},
@@ -321,6 +324,10 @@ static const struct {
     {FILE_OF("axolotl", "model_config:\\n  quantization_config: {quant_method: awq}\\n"), "/framework_config/text/model_config"},
     {FILE_OF("axolotl", "model_quantization_config: FineGrainedFP8Config\\n"), "/framework_config/text/model_quantization_config"},
     {FILE_OF("axolotl", "experts_implementation: eager\\n"), "/framework_config/text/experts_implementation"},
+    {FILE_OF("ms-swift", "swift sft --loss_scale default+hermes"), "/framework_config/text/loss_scale"},
+    {FILE_OF("ms-swift", "swift sft --loss_scale default --is_binary_loss_scale false"), "/framework_config/text/loss_scale"},
+    {"{\"model\":\"Qwen/Qwen3.5-9B\"," GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"liger_rms_norm_gated: true\\n\"}}",
+     "/framework_config/text/liger_rms_norm_gated"},
     {FILE_OF("ms-swift", "swift rlhf --rlhf_type dpo --model Qwen/Qwen2-0.5B --router_aux_loss_coef 1e-3"), "/framework_config/text/router_aux_loss_coef"},
 };
 

@@ -331,7 +331,7 @@ static const struct {
     {ARGS("\"num_generations\":8"), "/training_arguments/num_generations"},
     {ARGS("\"use_unsloth\":true"), "/training_arguments/use_unsloth"},
     {ARGS("\"quantization_bit\":8,\"quantization_method\":\"hqq\""), "/training_arguments/quantization_method"},
-    {ARGS("\"liger_rms_norm_gated\":true"), "/training_arguments/liger_rms_norm_gated"},
+    {ARGS("\"liger_use_token_scaling\":true"), "/training_arguments/liger_use_token_scaling"},
     {ARGS("\"adapter\":\"lora\",\"unfrozen_parameters\":[\"lm_head\"]"), "/training_arguments/unfrozen_parameters"},
     {ARGS("\"neftune_noise_alpha\":5"), "/training_arguments/neftune_noise_alpha"},
     {ARGS("\"label_smoothing_factor\":0.1"), "/training_arguments/label_smoothing_factor"},

@@ -56,7 +56,8 @@ static enum err_code read(struct estimate *e)
     if (!rc)
         rc = request_check(&e->rq, &e->assumptions, &e->warnings, c->err);
     if (!rc)
-        rc = model_read(c, &(struct model_asked){e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, program_wanted(&e->rq.program), &e->rq.stack},
+        rc = model_read(c, &(struct model_asked){e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, program_wanted(&e->rq.program), &e->rq.stack,
+                                                 &e->changes},
                         &e->warnings, &e->model);
     if (!rc)
         rc = theirs_resolve(e);
