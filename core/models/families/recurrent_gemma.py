@@ -45,7 +45,7 @@ class RecurrentGemmaConfig(LlamaConfig):
         self.layer_types = ["linear_attention" if kind == "recurrent" else "sliding_attention" for kind in kinds]
         if self.num_key_value_heads > self.num_attention_heads:
             refuse("/config/num_key_value_heads", "RecurrentGemmaConfig wants no more than num_attention_heads")
-        if self.rope_parameters["rope_type"] != "default":
+        if self.rope_parameters["rope_type"] != "default" and "sliding_attention" in self.layer_types:
             refuse("/config/rope_parameters", "RecurrentGemmaRotaryEmbedding takes the default kind alone")
 
 

@@ -1,5 +1,5 @@
 """phi by earlier releases, and stablelm, whose heads are turned in part too."""
-from transformers.releases import of, quirks
+from transformers.releases import of, quirks, refuse
 
 if quirks.rope_tables_kept:
     from transformers.models.llama.modeling_llama import reads_tables, turn_at
@@ -31,3 +31,22 @@ if not quirks.interface_attention:
         from transformers.models.llama.modeling_llama import masked_in_place
 
         PartlyRotated.masked = masked_in_place
+
+    @of(PhiAttention)
+    def projected(self, x):
+        """All heads are normed at once, with weights of one."""
+        q = self.q_proj(x)
+        k = self.k_proj(x)
+        v = self.v_proj(x)
+        if self.config.qk_layernorm:
+            if self.config.num_attention_heads > 1:
+                refuse("/config/qk_layernorm", "this release norms all heads with weights of one: RuntimeError")
+            q = self.q_layernorm(q)
+            k = self.k_layernorm(k)
+        return q, k, v
+
+
+if not quirks.mask_by_position:
+    from transformers.modeling_decoder import Decoder
+
+    PhiModel.scaled, PhiModel.embedded = PhiModel.embedded, Decoder.embedded  # ahead of the mask
