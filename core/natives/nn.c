@@ -732,14 +732,14 @@ static sv cast_items(struct script *s, struct run *r, sv v, uint32_t n, const sv
     return made;
 }
 
-/* torch.utils._pytree.tree_map of a cast, as far as arguments are tensors, tuples and lists. */
+/* torch.utils._pytree.tree_map of a cast, as far as arguments are tensors, tuples and lists; is_floating_point() of complex numbers is false. */
 static sv cast_argument(struct script *s, struct run *r, sv v, enum dtype dtype)
 {
     struct tensor *t = as_tensor(s, v);
     uint32_t n = 0;
     const sv *items = t ? NULL : seq_items(v, &n);
 
-    if (t && dtype_is_float((enum dtype)shape_of(t)->dtype) && (enum dtype)shape_of(t)->dtype != dtype)
+    if (t && dtype_is_float((enum dtype)shape_of(t)->dtype) && shape_of(t)->dtype != DTYPE_COMPLEX64 && (enum dtype)shape_of(t)->dtype != dtype)
         return wrap(s, r, to_dtype(r, value_in(t), dtype));
     return items && n ? cast_items(s, r, v, n, items, dtype) : sv_keep(v);
 }
