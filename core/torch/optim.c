@@ -184,19 +184,14 @@ void scaler_unscale(struct run *r, struct scaler *s)
     value_unref(r, narrow);
 }
 
-/* step: without clipping nobody unscaled yet; fused kernels are handed sum(found_inf), which dies with the step */
-void scaler_step(struct run *r, struct scaler *s, struct optim *o)
+/* step: without clipping nobody unscaled yet; fused kernels are handed sum(found_inf) */
+val scaler_before_step(struct run *r, struct scaler *s, const struct optim *o)
 {
-    val sum = 0;
-
     if (!s->found_inf)
         scaler_unscale(r, s);
     for (int g = 0; g < OPTIM_GROUPS; g++)
         optim_launch_over(r, OP_MUL, 2, o->n_group[g], o->group[g]);
-    if (optim_takes_scaler(o->kind))
-        sum = owned(r, value_empty(r, OP_ADD, DTYPE_FP32, 0, NULL));
-    optim_step(r, o);
-    value_unref(r, sum);
+    return optim_takes_scaler(o->kind) ? owned(r, value_empty(r, OP_ADD, DTYPE_FP32, 0, NULL)) : 0;
 }
 
 void scaler_update(struct run *r, struct scaler *s)

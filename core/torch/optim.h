@@ -59,7 +59,7 @@ struct scaler {
 };
 val scaler_scale(struct run *r, struct scaler *s, val loss);
 void scaler_unscale(struct run *r, struct scaler *s);
-void scaler_step(struct run *r, struct scaler *s, struct optim *o); /* optim_step() under the scaler */
+val scaler_before_step(struct run *r, struct scaler *s, const struct optim *o); /* what dies with the optimizer's step; 0: nothing */
 void scaler_update(struct run *r, struct scaler *s);
 
 #endif

@@ -208,6 +208,14 @@ static struct ddp_settings ddp_settings(const struct step *s)
     };
 }
 
+/* accelerate, set_mixed_precision(): reduced in what is computed in. */
+static enum dtype reduced_in(const struct recipe *r)
+{
+    if (r->fsdp.reduce_dtype == REDUCE_FP32)
+        return DTYPE_FP32;
+    return r->fsdp.reduce_dtype == REDUCE_AS_COMPUTED && compute_dtype(r->precision) == DTYPE_FP16 ? DTYPE_FP16 : DTYPE_BF16;
+}
+
 void parallel_options_of(const struct step *s, struct parallel_options *ret)
 {
     const struct recipe *r = &s->r;
@@ -234,7 +242,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .offload = offload_of_states(r->offload) ? r->offload : OFFLOAD_NONE,
         .ddp = ddp_settings(s),
         .fsdp = {f->wrap, f->backward_prefetch, f->forward_prefetch == TRI_TRUE, f->use_orig_params == TRI_TRUE,
-                 f->limit_all_gathers == TRI_TRUE, f->reduce_dtype == REDUCE_BF16 ? DTYPE_BF16 : DTYPE_FP32},
+                 f->limit_all_gathers == TRI_TRUE, reduced_in(r)},
         .zero = {z->reduce_elems, z->allgather_elems, z->prefetch_elems, z->max_live_elems, z->reuse_elems, z->sub_group_elems,
                  z->persistence_elems, z->overlap_comm == TRI_TRUE, z->zero_init == TRI_TRUE, z->round_robin},
     };

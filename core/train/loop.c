@@ -356,15 +356,15 @@ void trainer_clip(struct trainer *t, struct held *h)
 static void update(struct trainer *t)
 {
     struct run *r = &t->run;
+    val sum = t->scaler.scale ? scaler_before_step(r, &t->scaler, &t->optim) : 0;
 
-    if (t->method && t->method->optimizer_step) {
+    if (t->method && t->method->optimizer_step)
         t->method->optimizer_step(t->wrapped, &t->optim);
-    } else if (t->scaler.scale) {
-        scaler_step(r, &t->scaler, &t->optim);
-        scaler_update(r, &t->scaler);
-    } else {
+    else
         optim_step(r, &t->optim);
-    }
+    value_unref(r, sum);
+    if (t->scaler.scale)
+        scaler_update(r, &t->scaler);
 }
 
 /* optimizer.zero_grad(set_to_none=True) */

@@ -181,7 +181,7 @@ struct recipe {
         enum fsdp_prefetch backward_prefetch;
         enum tri forward_prefetch, use_orig_params, limit_all_gathers, autocast;
         enum tri cpu_ram_efficient_loading; /* the launcher's: from_pretrained() keeps the model on the host, of one process a node */
-        enum half_or_full { REDUCE_UNSET, REDUCE_FP32, REDUCE_BF16 } reduce_dtype;
+        enum half_or_full { REDUCE_UNSET, REDUCE_FP32, REDUCE_BF16, REDUCE_AS_COMPUTED } reduce_dtype;
     } fsdp;
     struct zero_recipe {        /* ELEMS_UNSET: left out */
         uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems;

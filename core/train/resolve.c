@@ -563,6 +563,10 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
     if (takes_no_bf16(row->kind) && trains_bf16(r)) /* bitsandbytes 0.50.2 backends/cuda/ops.py str2optimizer32bit */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "bitsandbytes has no RMSprop for gradients in bf16 and raises: precision fp16 or one with fp32 weights");
+    if (method_is_fsdp1(r->method) && precision_scales_loss(r->precision) && r->optimizer == OPTIMIZER_ADAMW_TORCH_FUSED && r->framework != FRAMEWORK_TORCH)
+        /* torch 2.2.2 to 2.15.0 fsdp/sharded_grad_scaler.py: found_inf has one element and a dimension; optim/adam.py _fused_adam() takes it off steps that have none */
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
+                       "the fused AdamW raises under FSDP1's ShardedGradScaler (\"output with shape [] doesn't match the broadcast shape [1]\"): adamw_torch");
     if (engine && offload_of_states(r->offload) && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
         return ERR_OK;
     if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && takes_flat(under)) || (sharded && takes_dtensors(under)))
@@ -687,7 +691,7 @@ static void resolve_fsdp(struct recipe *r, const struct resolving *c)
     if (f->backward_prefetch == FSDP_PREFETCH_UNSET)
         f->backward_prefetch = FSDP_PREFETCH_PRE;
     if (f->reduce_dtype == REDUCE_UNSET)
-        f->reduce_dtype = r->framework == FRAMEWORK_TRANSFORMERS ? REDUCE_BF16 : REDUCE_FP32;
+        f->reduce_dtype = r->framework == FRAMEWORK_TRANSFORMERS ? REDUCE_AS_COMPUTED : REDUCE_FP32;
     tri_default(&f->forward_prefetch, false);
     tri_default(&f->use_orig_params, true);
     tri_default(&f->limit_all_gathers, true);

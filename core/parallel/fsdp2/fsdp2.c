@@ -183,8 +183,6 @@ static const char *refused(const struct wrapping *w)
         return "fully_shard came with torch 2.4";
     if (w->o->offload == OFFLOAD_OPTIMIZER)
         return "fully_shard takes parameters and optimizer states to the host together: offload optimizer+params";
-    if (w->o->mixed && w->o->compute == DTYPE_FP16)
-        return "fully_shard with fp16 computation and fp32 weights is not modelled: use bf16-mixed";
     return NULL;
 }
 

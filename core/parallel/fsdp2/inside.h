@@ -12,7 +12,7 @@
  *           fsdp2_group.c gather and release; fsdp2_reduce.c gradients; fsdp2_copies.c the scratch of the fused copies.
  * Not modelled: shards along another dimension, meshes for single parameters, reshard_after_forward to a smaller world, symmetric
  *           memory, gradient reduction by hand (manual_backward_finalization), tensor subclasses with gather hooks.
- * Errors    ERR_FIELD_CONFLICT for a release without fully_shard, fp16 computation over fp32 weights, and offload of the optimizer alone.
+ * Errors    ERR_FIELD_CONFLICT for a release without fully_shard, and offload of the optimizer alone.
  * Owner     the tree's arena.
  */
 #ifndef PARALLEL_FSDP2_INSIDE_H
