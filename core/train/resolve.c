@@ -564,7 +564,7 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "bitsandbytes has no RMSprop for gradients in bf16 and raises: precision fp16 or one with fp32 weights");
     if (method_is_fsdp1(r->method) && precision_scales_loss(r->precision) && r->optimizer == OPTIMIZER_ADAMW_TORCH_FUSED && r->framework != FRAMEWORK_TORCH)
-        /* torch 2.2.2 to 2.15.0 fsdp/sharded_grad_scaler.py: found_inf has one element and a dimension; optim/adam.py _fused_adam() takes it off steps that have none */
+        /* torch 2.2.2 to 2.15.0 fsdp/sharded_grad_scaler.py: found_inf has a dimension; optim/adam.py _fused_adam() takes it off steps that have none */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "the fused AdamW raises under FSDP1's ShardedGradScaler (\"output with shape [] doesn't match the broadcast shape [1]\"): adamw_torch");
     if (engine && offload_of_states(r->offload) && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
