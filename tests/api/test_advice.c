@@ -193,7 +193,7 @@ static const struct {
     {Q("RTX4090", "Qwen/Qwen2.5-7B") "&tuning=lora&objective=longest_sequence", " The longest sequence that fits is 4,480 tokens. "},
     {Q("T4", "facebook/opt-1.3b") "&stage=ppo", "No answer: training.stage ppo is not modelled yet. Left out, the rest can be answered."},
     {Q("A100-80GB", "facebook/opt-1.3b") "&stage=dpo&tuning=lora&micro_batch_size=1", "Fits: DPO with LoRA, batch 1 pairs of "},
-    {Q("T4", "THUDM/chatglm2-6b"), " parameters alone are "},
+    {Q("T4", "RWKV/rwkv-4-430m-pile"), " parameters alone are "},
     {Q("RTX+4090", "mistralai/Mixtral-8x7B-v0.1"), " One H200 SXM with LoRA over all linear layers and gradient checkpointing would fit: about "},
     {Q("RTX+4090", "deepseek-ai/DeepSeek-V3"), " 32 x H200 SXM with LoRA over all linear layers, fsdp2 and gradient checkpointing would fit: about "},
     {Q("RTX+4090", "deepseek-ai/DeepSeek-V3") "&seq_len=65536", " LoRA and QLoRA over all linear layers were tried, as peft has no default modules for this type: neither fits."},
