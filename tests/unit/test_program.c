@@ -95,7 +95,7 @@ static const char *const kin[] = {
     "{\"model_type\":\"stablelm\",\"use_qkv_bias\":true," KIN_SHAPE "}",
     "{\"model_type\":\"stablelm\",\"use_parallel_residual\":true,\"hidden_dropout\":0.1," KIN_SHAPE "}",
     "{\"model_type\":\"starcoder2\",\"sliding_window\":64,\"residual_dropout\":0.1,\"embedding_dropout\":0.1," KIN_SHAPE "}",
-    "{\"model_type\":\"phi\",\"qk_layernorm\":true,\"embd_pdrop\":0.1,\"resid_pdrop\":0.1," KIN_SHAPE "}",
+    "{\"model_type\":\"phi\",\"embd_pdrop\":0.1,\"resid_pdrop\":0.1," KIN_SHAPE "}",
     "{\"model_type\":\"glm\",\"head_dim\":32," KIN_SHAPE "}",
     "{\"model_type\":\"glm4\",\"head_dim\":32," KIN_SHAPE "}",
     "{\"model_type\":\"seed_oss\",\"head_dim\":32," KIN_SHAPE "}",
@@ -106,6 +106,7 @@ static const char *const kin[] = {
     "{\"model_type\":\"arcee\",\"mlp_bias\":true," KIN_SHAPE "}",
     "{\"model_type\":\"apertus\",\"hidden_act\":\"xielu\"," KIN_SHAPE "}",
     "{\"model_type\":\"nemotron\",\"head_dim\":32," KIN_SHAPE "}",
+    "{\"model_type\":\"phi\",\"qk_layernorm\":true,\"embd_pdrop\":0.1,\"resid_pdrop\":0.1," KIN_SHAPE "}", /* raises before 4.48 */
 };
 
 static const char *const options[] = {
