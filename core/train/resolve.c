@@ -377,11 +377,40 @@ static bool trains_fp32(const struct lora *l, const struct recipe *r)
     return l->dtype == LORA_DTYPE_FP32 || r->upcasts_adapters;
 }
 
+/* Names of a type that nobody knows, as the decoder that answers for it has them. */
+static enum err_code take_names_of_sketch(struct lora *l, struct arena *arena, struct err *err)
+{
+    enum { AS_MOST = 3 };
+    const char **names = arena_array(arena, const char *, (size_t)AS_MOST * l->n_targets);
+    uint32_t n = 0;
+
+    if (!names)
+        return err_set(err, ERR_NOMEM, "", "no room for the names of the adapted modules");
+    for (uint32_t i = 0; i < l->n_targets; i++) {
+        const char *const *as = targets_of_sketch(l->targets[i]);
+
+        if (!as)
+            names[n++] = l->targets[i];
+        for (; as && *as; as++)
+            names[n++] = *as;
+    }
+    l->targets = names;
+    l->n_targets = n;
+    return ERR_OK;
+}
+
+static bool is_sketched(const struct arch *a)
+{
+    return a->program && !arch_is_of_files(a) && !program_is_builtin(a->model_type);
+}
+
 enum err_code train_targets(const struct arch *arch, const struct stack *stack, struct arena *arena, struct lora *l, struct err *err)
 {
     static const char at[] = "/training/lora/target_modules";
     struct default_targets d;
 
+    if (l->n_targets && is_sketched(arch))
+        return take_names_of_sketch(l, arena, err);
     if (l->n_targets || l->all_linear || l->pattern || l->n_parameters)
         return ERR_OK;
     if (!targets_default(arch->model_type, stack->peft, &d))
@@ -390,6 +419,8 @@ enum err_code train_targets(const struct arch *arch, const struct stack *stack, 
     l->targets = d.modules;
     l->n_targets = d.n;
     l->pattern_text = d.pattern;
+    if (l->n_targets && is_sketched(arch))
+        return take_names_of_sketch(l, arena, err);
     return d.pattern ? pattern_compile(d.pattern, at, arena, &l->pattern, err) : ERR_OK;
 }
 

@@ -10,7 +10,7 @@ static const struct targets {
     const char *modules[MAX_TARGETS + 1];
     const char *pattern;
 } table[] = {
-#define TARGETS(type, since, ...) {type, since, {__VA_ARGS__}, NULL},
+#define TARGETS(type, since, ...)             {type, since, {__VA_ARGS__}, NULL},
 #define TARGETS_PATTERN(type, since, pattern) {type, since, {NULL}, pattern},
 #include "tuning/targets.def"
 #undef TARGETS_PATTERN
@@ -32,7 +32,8 @@ bool targets_default(const char *model_type, release peft, struct default_target
     return true;
 }
 
-static const struct expert_names of_mixtral[] = {{"gate", "gate.weight"}, {"w1", "gate_up_proj"}, {"w3", "gate_up_proj"}, {"w2", "down_proj"}, {0}};
+static const struct expert_names of_mixtral[] = {
+    {"gate", "gate.weight"}, {"w1", "gate_up_proj"}, {"w3", "gate_up_proj"}, {"w2", "down_proj"}, {0}};
 static const struct expert_names of_qwen2_moe[] = {
     {"gate", "gate.weight"}, {"gate_proj", "gate_up_proj"}, {"up_proj", "gate_up_proj"}, {"down_proj", "down_proj"}, {0}};
 static const struct {
@@ -67,6 +68,24 @@ static const struct {
     {"qwen3_omni_moe_thinker", of_qwen2_moe},
     {"solar_open", of_qwen2_moe},
 };
+
+const char *const *targets_of_sketch(const char *name)
+{
+    static const char *const qkv[] = {"q_proj", "k_proj", "v_proj", NULL}, *const out[] = {"o_proj", NULL},
+                             *const in[] = {"gate_proj", "up_proj", NULL}, *const down[] = {"down_proj", NULL};
+    static const struct {
+        const char *name;
+        const char *const *as;
+    } alike[] = {
+        {"query_key_value", qkv}, {"qkv_proj", qkv},     {"Wqkv", qkv},        {"W_pack", qkv},         {"wqkv", qkv},
+        {"dense", out},           {"dense_h_to_4h", in}, {"gate_up_proj", in}, {"dense_4h_to_h", down},
+    };
+
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+        if (!strcmp(alike[i].name, name))
+            return alike[i].as;
+    return NULL;
+}
 
 const struct expert_names *targets_of_experts(const char *model_type)
 {

@@ -21,6 +21,12 @@ struct default_targets {
 bool targets_default(const char *model_type, release peft, struct default_targets *ret);
 
 /*
+ * The linears of the generic decoder that do the work of one that a type of nobody's calls `name` ("query_key_value": q_proj, k_proj, v_proj); NULL: it has
+ * the name itself, or nothing like it. A fused one has one A where these have one each.
+ */
+const char *const *targets_of_sketch(const char *name);
+
+/*
  * Names of linears that experts once were, which peft takes for the tensors they are now: such a name adapts no linear of that name any more.
  * utils/transformers_weight_conversion.py _convert_peft_config_moe, since 0.19; transformers conversion_mapping.py says which types are alike.
  */
