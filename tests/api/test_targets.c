@@ -192,7 +192,7 @@ static const struct {
      "mixed torch.Tensor and DTensor", "fsdp2, ddp or ZeRO"},
     {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"use_dora\":true", ",\"stack\":{\"peft\":\"0.11\",\"transformers\":\"5.23\"}"),
      "before 0.12", "DoRA"},
-    {EXPERTS("ddp", "\"target_modules\":[],\"target_parameters\":[\"input_layernorm.weight\"]", ""), "a norm", "target_modules"},
+    {EXPERTS("ddp", "\"target_modules\":[],\"target_parameters\":[\"input_layernorm.weight\"]", ""), "two or three", "dimensions"},
     {EXPERTS("ddp", "\"target_modules\":[],\"target_parameters\":[\"no_such\"]", ""), "no parameter", "such a name"},
     {EXPERTS("ddp", "\"target_modules\":[\"w1\"]", ""), "gate and up", "both or none"},
     {EXPERTS("ddp", ALL ",\"layers_to_transform\":[0]", ""), "target_modules` is a str", "a list of names"},
