@@ -65,6 +65,11 @@ static val rms(struct run *r, val of)
     return out;
 }
 
+void optim_adafactor_measure(struct run *r, struct optim_state *s)
+{
+    bind_name(r, &s->step, make(r, OP_DIV, 0, NULL));
+}
+
 static void mean_and_add(struct run *r, val update, int dim)
 {
     value_unref(r, owned(r, mean_dims(r, update, 1u << (r->values[update].ndim + dim), false)));
