@@ -52,8 +52,6 @@ class GenericConfig(LlamaConfig):
         kwargs.pop("rope_scaling", None)
         self.head_dim = self.qk_rope_head_dim if self.kv_lora_rank else self.head_dim
         self.v_head_dim = self.v_head_dim or self.hidden_size // self.num_attention_heads
-        if self.block_configs and not self.num_key_value_heads:
-            self.num_key_value_heads = self.num_attention_heads
         super().__post_init__(**kwargs)
 
 

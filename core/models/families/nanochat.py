@@ -5,6 +5,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.modeling_decoder import attend
 from transformers.modeling_norm import L2Norm
+from transformers.modeling_rope_utils import apply_rotary_pos_emb
 from transformers.models.gemma2.modeling_gemma2 import Gemma2ForCausalLM
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 
@@ -35,14 +36,6 @@ def rotate_half(x):
     return torch.cat((x2, -x1), dim=-1)
 
 
-def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
-    cos = cos.unsqueeze(unsqueeze_dim)
-    sin = sin.unsqueeze(unsqueeze_dim)
-    q_turned = (q * cos) + (rotate_half(q) * sin)
-    k_turned = (k * cos) + (rotate_half(k) * sin)
-    return q_turned, k_turned
-
-
 class NanoChatAttention(LlamaAttention):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
@@ -53,7 +46,7 @@ class NanoChatAttention(LlamaAttention):
         rows = hidden_states.shape[:-1]
         q, k, v = self.project(hidden_states)
         cos, sin = position_embeddings
-        q, k = apply_rotary_pos_emb(q, k, cos, sin)
+        q, k = apply_rotary_pos_emb(q, k, cos, sin, turn=rotate_half)
         q = self.q_norm(q)
         k = self.k_norm(k)
         if past_key_values is not None:

@@ -150,11 +150,11 @@ def rotate_half(x):
     return torch.cat((-high, low), dim=-1)
 
 
-def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1, turn=rotate_half):
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
-    q_turned = (q * cos) + (rotate_half(q) * sin)
-    k_turned = (k * cos) + (rotate_half(k) * sin)
+    q_turned = (q * cos) + (turn(q) * sin)
+    k_turned = (k * cos) + (turn(k) * sin)
     return q_turned, k_turned
 
 
