@@ -46,11 +46,8 @@ void optim_prepare(struct run *r, struct optim *o)
         struct optim *own = o->kind == OPTIM_MUON && g ? &rest : o;
 
         for (uint32_t i = 0; i < o->n_group[g] && optim_rows[own->kind].init; i++)
-            if (!o->state[g][i].stands) {
+            if (!o->state[g][i].stands)
                 optim_rows[own->kind].init(r, own, &o->state[g][i], o->group[g][i]);
-                if (own->kind == OPTIM_ADAFACTOR)
-                    optim_adafactor_measure(r, &o->state[g][i]);
-            }
     }
 }
 

@@ -35,13 +35,12 @@ static val state_of(struct run *r, enum op op, int ndim, const int64_t *size)
 }
 
 /* zeros(grad_shape[:-1]).to(grad), zeros(grad_shape[:-2] + grad_shape[-1:]).to(grad); of a vector all of it */
-void optim_adafactor_init(struct run *r, struct optim *o, struct optim_state *s, val leaf)
+static void make_states(struct run *r, struct optim_state *s, val leaf)
 {
     const struct value *x = &r->values[leaf];
     int64_t column[MAX_DIMS];
     int nd = x->ndim;
 
-    (void)o;
     if (nd < 2) {
         s->exp_avg = state_of(r, OP_ZEROS_LIKE, nd, x->size);
         s->stands = true;
@@ -54,6 +53,14 @@ void optim_adafactor_init(struct run *r, struct optim *o, struct optim_state *s,
     s->stands = true;
 }
 
+/* As a step leaves them: state["RMS"] is a number before the first, and its tensor ever after. */
+void optim_adafactor_init(struct run *r, struct optim *o, struct optim_state *s, val leaf)
+{
+    (void)o;
+    make_states(r, s, leaf);
+    bind_name(r, &s->step, make(r, OP_DIV, 0, NULL));
+}
+
 /* tensor.norm(2) / n: two numbers, of which the second stays */
 static val rms(struct run *r, val of)
 {
@@ -63,11 +70,6 @@ static val rms(struct run *r, val of)
     out = make(r, OP_DIV, 0, NULL);
     value_unref(r, norm);
     return out;
-}
-
-void optim_adafactor_measure(struct run *r, struct optim_state *s)
-{
-    bind_name(r, &s->step, make(r, OP_DIV, 0, NULL));
 }
 
 static void mean_and_add(struct run *r, val update, int dim)
@@ -89,7 +91,7 @@ static val product_of_factors(struct run *r, const struct optim_state *s, val le
     return out;
 }
 
-static void step_one(struct run *r, struct optim *o, struct optim_state *s, val leaf, struct locals *l)
+static void step_one(struct run *r, struct optim_state *s, val leaf, struct locals *l)
 {
     bool half = dtype_of(r, leaf) != DTYPE_FP32, factored = r->values[leaf].ndim >= 2;
     val squared, sum, scale, number;
@@ -98,7 +100,7 @@ static void step_one(struct run *r, struct optim *o, struct optim_state *s, val 
     if (half)
         l->grad = make_like(r, OP_TO_COPY, leaf);
     if (!s->stands)
-        optim_adafactor_init(r, o, s, leaf);
+        make_states(r, s, leaf);
     bind_name(r, &l->wide, 0);
     if (half)
         l->wide = make_like(r, OP_TO_COPY, leaf);
@@ -141,7 +143,7 @@ void optim_adafactor_step(struct run *r, struct optim *o)
             if (!grad || !*grad)
                 continue;
             log_one(r, leaf);
-            step_one(r, o, &o->state[g][i], leaf, &l);
+            step_one(r, &o->state[g][i], leaf, &l);
         }
     value_unref(r, l.grad);
     value_unref(r, l.wide);

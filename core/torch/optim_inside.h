@@ -39,7 +39,6 @@ void optim_ao_step(struct run *r, struct optim *o);
 void optim_muon_init(struct run *r, struct optim *o, struct optim_state *s, val leaf);
 void optim_muon_step(struct run *r, struct optim *o);
 void optim_adafactor_init(struct run *r, struct optim *o, struct optim_state *s, val leaf);
-void optim_adafactor_measure(struct run *r, struct optim_state *s); /* state["RMS"], a number until the first step and its tensor ever after */
 void optim_adafactor_step(struct run *r, struct optim *o);
 
 #endif
