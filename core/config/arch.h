@@ -150,6 +150,9 @@ void arch_read_labels(struct arch *a, const struct json *config);
  */
 const char *arch_class_of(const struct json *config);
 
+/* Whether a class of that name is a body without a head: "LlamaModel", and not "GPT2LMHeadModel". */
+bool arch_class_is_body(const char *name);
+
 /* "llama" -> FAMILY_LLAMA; FAMILY_COUNT when there is no program for it. */
 enum family family_find(const char *model_type);
 const char *family_name(enum family family);

@@ -59,14 +59,22 @@ void arch_read_labels(struct arch *a, const struct json *config)
                            : (a->num_labels == 1 ? PROBLEM_REGRESSION : PROBLEM_SINGLE);
 }
 
+bool arch_class_is_body(const char *name)
+{
+    static const char end[] = "Model", head[] = "LMHeadModel";
+    size_t n = strlen(name);
+
+    return n >= strlen(end) && !strcmp(name + n - strlen(end), end) && (n < strlen(head) || strcmp(name + n - strlen(head), head) != 0);
+}
+
 const char *arch_class_of(const struct json *config)
 {
     const char *first = json_str(json_first(json_get(config, "architectures")));
     const char *mapped = json_str(json_get(json_get(config, "auto_map"), "AutoModelForCausalLM")), *dot = mapped ? strrchr(mapped, '.') : NULL;
-    size_t n = first ? strlen(first) : 0;
-    bool bare = n > 5 && !strcmp(first + n - 5, "Model") && !strstr(first, "LMHead");
 
-    return bare && dot ? dot + 1 : first ? first : "";
+    if (!first)
+        return "";
+    return dot && arch_class_is_body(first) ? dot + 1 : first;
 }
 
 /* Any class is welcome: what is trained is the decoder under a causal head, whatever the checkpoint was saved from. */

@@ -41,7 +41,7 @@ void model_take_class(struct model *m)
         head->params = head->last_param = head->weight; /* never a bias */
         head->weight->next = NULL;
         head->bias = NULL;
-    } else if (ends_with(m->arch->architecture, "Model") && !ends_with(m->arch->architecture, "LMHeadModel") && t->root->first != head) {
+    } else if (arch_class_is_body(m->arch->architecture) && t->root->first != head) {
         module_unlink(head);
         t->root = t->root->first;
         t->root->parent = NULL;

@@ -409,9 +409,9 @@ enum err_code train_targets(const struct arch *arch, const struct stack *stack, 
     static const char at[] = "/training/lora/target_modules";
     struct default_targets d;
 
-    if (l->n_targets && is_sketched(arch))
-        return take_names_of_sketch(l, arena, err);
-    if (l->n_targets || l->all_linear || l->pattern || l->n_parameters)
+    if (l->n_targets)
+        return is_sketched(arch) ? take_names_of_sketch(l, arena, err) : ERR_OK;
+    if (l->all_linear || l->pattern || l->n_parameters)
         return ERR_OK;
     if (!targets_default(arch->model_type, stack->peft, &d))
         return err_set(err, ERR_NO_TARGETS, at, "this peft release has no default target modules for '%.64s': name them, or write \"all-linear\"",
@@ -419,9 +419,9 @@ enum err_code train_targets(const struct arch *arch, const struct stack *stack, 
     l->targets = d.modules;
     l->n_targets = d.n;
     l->pattern_text = d.pattern;
-    if (l->n_targets && is_sketched(arch))
-        return take_names_of_sketch(l, arena, err);
-    return d.pattern ? pattern_compile(d.pattern, at, arena, &l->pattern, err) : ERR_OK;
+    if (d.pattern)
+        return pattern_compile(d.pattern, at, arena, &l->pattern, err);
+    return is_sketched(arch) ? take_names_of_sketch(l, arena, err) : ERR_OK;
 }
 
 static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
