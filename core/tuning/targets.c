@@ -10,7 +10,7 @@ static const struct targets {
     const char *modules[MAX_TARGETS + 1];
     const char *pattern;
 } table[] = {
-#define TARGETS(type, since, ...)             {type, since, {__VA_ARGS__}, NULL},
+#define TARGETS(type, since, ...) {type, since, {__VA_ARGS__}, NULL},
 #define TARGETS_PATTERN(type, since, pattern) {type, since, {NULL}, pattern},
 #include "tuning/targets.def"
 #undef TARGETS_PATTERN
@@ -32,8 +32,7 @@ bool targets_default(const char *model_type, release peft, struct default_target
     return true;
 }
 
-static const struct expert_names of_mixtral[] = {
-    {"gate", "gate.weight"}, {"w1", "gate_up_proj"}, {"w3", "gate_up_proj"}, {"w2", "down_proj"}, {0}};
+static const struct expert_names of_mixtral[] = {{"gate", "gate.weight"}, {"w1", "gate_up_proj"}, {"w3", "gate_up_proj"}, {"w2", "down_proj"}, {0}};
 static const struct expert_names of_qwen2_moe[] = {
     {"gate", "gate.weight"}, {"gate_proj", "gate_up_proj"}, {"up_proj", "gate_up_proj"}, {"down_proj", "down_proj"}, {0}};
 static const struct {

@@ -9,10 +9,9 @@
 #define DEEP "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
 
 /* A small config of `type` on transformers 4.40. */
-#define ON_4_40(type, more)                                                                                        \
-    "{\"config\":{\"model_type\":\"" type                                                                          \
-    "\",\"hidden_size\":512,\"intermediate_size\":1024,\"num_hidden_layers\":2,\"vocab_size\":1000," more "}," GPU \
-    ",\"stack\":{\"transformers\":\"4.40\"},\"training\":{\"methods\":\"single\"}}"
+#define ON_4_40(type, more)                                                                                                                      \
+    "{\"config\":{\"model_type\":\"" type "\",\"hidden_size\":512,\"intermediate_size\":1024,\"num_hidden_layers\":2,\"vocab_size\":1000," more      \
+    "}," GPU ",\"stack\":{\"transformers\":\"4.40\"},\"training\":{\"methods\":\"single\"}}"
 #define ROPE(type) "\"num_attention_heads\":8,\"rope_scaling\":{\"rope_type\":\"" type "\",\"factor\":8.0}"
 
 #define BY_NUMBERS(more) "{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":\"80GiB\"," more "}}}"
@@ -22,16 +21,13 @@ static const struct {
     int status;
     const char *code, *pointer;
 } refused[] = {
-    {"{" OPT
-     ",\"cluster\":{\"gpu\":\"V100-32GB\",\"gpus_per_node\":4},\"training\":{\"methods\":\"fsdp\",\"precision\":\"fp16-mixed\",\"optimizer\":\"adamw_torch_fused\"}}",
+    {"{" OPT ",\"cluster\":{\"gpu\":\"V100-32GB\",\"gpus_per_node\":4},\"training\":{\"methods\":\"fsdp\",\"precision\":\"fp16-mixed\",\"optimizer\":\"adamw_torch_fused\"}}",
      422, "field-conflict", "/training/optimizer"}, /* ShardedGradScaler's found_inf has a dimension */
     {"{" OPT "," GPU ",\"training\":{\"keep_outputs\":true}}", 422, "field-conflict", "/training/keep_outputs"},
     {ON_4_40("llama", ROPE("llama3")), 422, "field-conflict", "/stack/transformers"},
-    {"{\"config\":{\"model_type\":\"phi3\",\"vocab_size\":1000,\"hidden_size\":256,\"num_attention_heads\":4}," GPU "}", 422,
-     "modeling-raised", "/config"}, /* pad_token_id */
+    {"{\"config\":{\"model_type\":\"phi3\",\"vocab_size\":1000,\"hidden_size\":256,\"num_attention_heads\":4}," GPU "}", 422, "modeling-raised", "/config"}, /* pad_token_id */
     {ON_4_40("llama", ROPE("yarn")), 422, "field-conflict", "/stack/transformers"},
-    {ON_4_40("mistral", "\"num_attention_heads\":12,\"num_key_value_heads\":4,\"head_dim\":64"), 422, "field-conflict",
-     "/stack/transformers"},
+    {ON_4_40("mistral", "\"num_attention_heads\":12,\"num_key_value_heads\":4,\"head_dim\":64"), 422, "field-conflict", "/stack/transformers"},
     {"", 400, "malformed-json", ""},
     {"{", 400, "malformed-json", ""},
     {"{\"model\":\"facebook/opt-125m\",}", 400, "malformed-json", ""},
@@ -51,8 +47,7 @@ static const struct {
     {"{" OPT ",\"cluster\":{\"gpu\":{}}}", 422, "field-missing", "/cluster/gpu/memory_bytes"},
     {"{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":\"80 apples\"}}}", 422, "field-value", "/cluster/gpu/memory_bytes"},
     {"{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":-1}}}", 422, "field-range", "/cluster/gpu/memory_bytes"},
-    {"{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":1e9,\"compute_capability\":\"x\"}}}", 422, "field-value",
-     "/cluster/gpu/compute_capability"},
+    {"{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":1e9,\"compute_capability\":\"x\"}}}", 422, "field-value", "/cluster/gpu/compute_capability"},
     {BY_NUMBERS("\"bf16_tflops\":1e-300"), 422, "field-range", "/cluster/gpu/bf16_tflops"},
     {BY_NUMBERS("\"fp16_tflops\":0.0009"), 422, "field-range", "/cluster/gpu/fp16_tflops"},
     {BY_NUMBERS("\"memory_gbs\":1e-9"), 422, "field-range", "/cluster/gpu/memory_gbs"},
@@ -74,16 +69,13 @@ static const struct {
     {"{\"model\":\"a--b\"," GPU "}", 422, "field-value", "/model"},
     {"{\"model\":\"a b\"," GPU "}", 422, "field-value", "/model"},
     {"{\"model\":\"x.git\"," GPU "}", 422, "field-value", "/model"},
-    {"{\"model\":\"m\xc3\xb6"
-     "del\"," GPU "}",
-     422, "field-value", "/model"},
+    {"{\"model\":\"m\xc3\xb6" "del\"," GPU "}", 422, "field-value", "/model"},
     {"{\"model\":\"nobody/nothing\"," GPU "}", 404, "model-not-found", "/model"},
     {"{" OPT "," GPU ",\"config\":[]}", 422, "field-type", "/config"},
     {"{\"config\":{}," GPU "}", 422, "field-missing", "/config/model_type"},
     {"{\"config\":{\"model_type\":7}," GPU "}", 422, "field-type", "/config/model_type"},
     {"{\"config\":{\"model_type\":\"llama\"}," GPU "}", 422, "field-missing", "/config/hidden_size"},
-    {"{\"config\":{\"model_type\":\"a_type_of_tomorrow\",\"n_embd\":64,\"n_layer\":2}," GPU "}", 422, "field-missing",
-     "/config/num_attention_heads"},
+    {"{\"config\":{\"model_type\":\"a_type_of_tomorrow\",\"n_embd\":64,\"n_layer\":2}," GPU "}", 422, "field-missing", "/config/num_attention_heads"},
     {"{" OPT "," GPU ",\"workload\":\"dreaming\"}", 422, "field-value", "/workload"},
     {"{" OPT "," GPU ",\"margin\":1}", 422, "field-range", "/margin"},
     {"{" OPT "," GPU ",\"margin\":-0.1}", 422, "field-range", "/margin"},
@@ -101,8 +93,7 @@ static const struct {
     {TRAIN("\"micro_batch_size\":true"), 422, "field-type", "/training/micro_batch_size"},
     {TRAIN("\"micro_batch_size\":65537"), 422, "field-range", "/training/micro_batch_size"},
     {TRAIN("\"micro_batch_size\":5,\"global_batch_size\":128"), 422, "field-conflict", "/training/global_batch_size"},
-    {TRAIN("\"micro_batch_size\":4,\"gradient_accumulation_steps\":2,\"global_batch_size\":4"), 422, "field-conflict",
-     "/training/global_batch_size"},
+    {TRAIN("\"micro_batch_size\":4,\"gradient_accumulation_steps\":2,\"global_batch_size\":4"), 422, "field-conflict", "/training/global_batch_size"},
     {TRAIN("\"gradient_accumulation_steps\":16385"), 422, "field-range", "/training/gradient_accumulation_steps"},
     {TRAIN("\"global_batch_size\":16385"), 422, "field-range", "/training/global_batch_size"},
     {TRAIN("\"methods\":[]"), 422, "field-range", "/training/methods"},
@@ -128,10 +119,8 @@ static const struct {
     {TRAIN("\"buckets\":{\"reduce_elems\":0}"), 422, "field-range", "/training/buckets/reduce_elems"},
     {"{\"model\":\"openai-community/gpt2\"," GPU ",\"training\":{\"seq_len\":1025}}", 422, "field-range", "/training/seq_len"},
     {"{\"model\":\"facebook/opt-1.3b\"," GPU ",\"training\":{\"seq_len\":2049}}", 422, "field-range", "/training/seq_len"},
-    {"{\"model\":\"Salesforce/codegen-350M-mono\"," GPU ",\"training\":{\"attention\":\"flash_attention_2\"}}", 422, "field-conflict",
-     "/training/attention"},
-    {"{\"model\":\"microsoft/biogpt\"," GPU ",\"training\":{\"tuning\":\"lora\"}}", 422, "no-default-targets",
-     "/training/lora/target_modules"},
+    {"{\"model\":\"Salesforce/codegen-350M-mono\"," GPU ",\"training\":{\"attention\":\"flash_attention_2\"}}", 422, "field-conflict", "/training/attention"},
+    {"{\"model\":\"microsoft/biogpt\"," GPU ",\"training\":{\"tuning\":\"lora\"}}", 422, "no-default-targets", "/training/lora/target_modules"},
 };
 
 START_TEST(refuses)
@@ -140,8 +129,7 @@ START_TEST(refuses)
 
     ck_assert_msg(reply.r.status == refused[_i].status && !strcmp(reply_text(&reply, "code"), refused[_i].code) &&
                       !strcmp(reply_text(&reply, "pointer"), refused[_i].pointer),
-                  "%s: %d %s at '%s': %s", refused[_i].body, reply.r.status, reply_text(&reply, "code"), reply_text(&reply, "pointer"),
-                  reply_text(&reply, "detail"));
+                  "%s: %d %s at '%s': %s", refused[_i].body, reply.r.status, reply_text(&reply, "code"), reply_text(&reply, "pointer"), reply_text(&reply, "detail"));
     ck_assert_str_eq(reply.r.content_type, "application/problem+json");
     ck_assert(reply_text(&reply, "detail")[0] && reply_text(&reply, "title")[0] && reply_text(&reply, "type")[0]);
     ck_assert_str_eq(reply.r.code, refused[_i].code);
@@ -152,9 +140,8 @@ END_TEST
 START_TEST(refuses_names_of_any_length)
 {
     static const size_t lengths[] = {97, 1000, 100000};
-    static const char *const around[] = {"{\"model\":\"%s\"," GPU "}", "{" OPT ",\"cluster\":{\"gpu\":\"%s\"}}",
-                                         "{" OPT "," GPU ",\"objective\":\"%s\"}", TRAIN("\"methods\":\"%s\""),
-                                         "{\"model\":\"\\u00e4%s\"," GPU "}"};
+    static const char *const around[] = {"{\"model\":\"%s\"," GPU "}", "{" OPT ",\"cluster\":{\"gpu\":\"%s\"}}", "{" OPT "," GPU ",\"objective\":\"%s\"}",
+                                         TRAIN("\"methods\":\"%s\""), "{\"model\":\"\\u00e4%s\"," GPU "}"};
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (size_t j = 0; j < sizeof around / sizeof *around; j++) {
@@ -174,4 +161,7 @@ START_TEST(refuses_names_of_any_length)
 }
 END_TEST
 
-UNIT_TESTS("api/refused", unit_rows(refuses, refused); unit_test(refuses_names_of_any_length);)
+UNIT_TESTS("api/refused",
+    unit_rows(refuses, refused);
+    unit_test(refuses_names_of_any_length);
+)
