@@ -67,6 +67,7 @@ struct config_changes {
         const struct json *value; /* of the file; NULL: text */
         const char *text;         /* JSON */
         bool of_text;             /* of the language model's part, where the config has parts */
+        const char *types;        /* "a|b": only where what is changed says one of these model_types; NULL: in any case */
     } v[CONFIG_CHANGES];
 };
 

@@ -390,13 +390,24 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
     return rc ? err_under(c->err, under) : ERR_OK;
 }
 
+/* Of the types that a change is for; with types, that of a part is one of the part's own. */
+static bool is_for(const struct config_change *v, const struct json *config)
+{
+    const char *type = json_str(json_get(v->of_text ? json_get(config, "text_config") : config, "model_type"));
+
+    return !v->types || (type && word_among(v->types, type, strlen(type), true));
+}
+
 static enum err_code change_one(const struct config_change *v, struct json *config, struct err *err)
 {
     struct json *said = NULL;
-    enum err_code rc = v->value  ? ERR_OK
-                       : !v->text ? err_set(err, ERR_NOMEM, "", "no room for the model's config")
-                                  : json_parse(v->text, strlen(v->text), &json_limits_config, &said, err);
+    enum err_code rc;
 
+    if (!is_for(v, config))
+        return ERR_OK;
+    rc = v->value  ? ERR_OK
+         : !v->text ? err_set(err, ERR_NOMEM, "", "no room for the model's config")
+                    : json_parse(v->text, strlen(v->text), &json_limits_config, &said, err);
     if (!rc)
         rc = json_set(config, v->of_text ? "text_config" : NULL, v->name, v->value ? v->value : said, err);
     json_free(said);

@@ -71,7 +71,31 @@ enum err_code theirs_read_liger_kernel(struct theirs *t, const struct their_key 
     return rc || !on ? rc : say_kernels(t, key->member, t->doc, "liger_", false);
 }
 
-/* plugins of axolotl: Liger's does what its keys say, that of cut cross-entropy is on unless its key is off, SwanLab's writes a log */
+/* src/axolotl/integrations: what each of axolotl's own plugins does */
+static const char *plugin_gap(const char *name)
+{
+    static const struct {
+        const char *part, *gap;
+    } gaps[] = {
+        {"integrations.kernels", "KernelsPlugin, by which ScatterMoE or SonicMoE run the experts (without it experts_implementation grouped_mm has figures)"},
+        {"expert_parallel", "ExpertParallelPlugin, which gives each rank experts of its own (DeepEP)"},
+        {"diffusion", "DiffusionPlugin, a loss over masked tokens"},
+        {"llm_compressor", "LLMCompressorPlugin, which keeps pruned weights at nought"},
+        {"integrations.kd", "KDPlugin, a loss against a teacher's logits of before"},
+        {"spectrum", "SpectrumPlugin, which trains the layers of a list that it measured (unfrozen_parameters names them)"},
+        {"densemixer", "DenseMixerPlugin, gradients of all experts"},
+        {"grokfast", "GrokfastPlugin, a moving mean of gradients"},
+        {"nemo_gym", "NemoGymPlugin, rewards of an environment"},
+    };
+
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++)
+        if (strstr(name, gaps[i].part))
+            return gaps[i].gap;
+    return "a plugin that may change the model, the loss or the step";
+}
+
+/* plugins of axolotl: Liger's does what its keys say, that of cut cross-entropy is on unless its key is off, SwanLab's writes a log, lm_eval's
+ * runs when training has ended */
 enum err_code theirs_read_plugins(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     enum err_code rc = ERR_OK;
@@ -80,13 +104,13 @@ enum err_code theirs_read_plugins(struct theirs *t, const struct their_key *key,
         const char *s = json_str(one);
         bool on = true;
 
-        if (s && (strstr(s, "liger") || strstr(s, "swanlab")))
+        if (s && (strstr(s, "liger") || strstr(s, "swanlab") || strstr(s, "lm_eval")))
             continue;
         if (s && strstr(s, "cut_cross_entropy")) {
             (void)theirs_flag(json_get(t->doc, "cut_cross_entropy"), &on);
             rc = on && !rc ? theirs_say_word(t, key->member, "cut_cross_entropy") : rc;
         } else {
-            theirs_gap(&t->d, "plugins, which change the model, the loss or the step");
+            theirs_gap(&t->d, plugin_gap(s ? s : ""));
         }
     }
     return rc;

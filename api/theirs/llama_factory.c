@@ -105,6 +105,30 @@ static enum err_code read_tuning(struct theirs *t, const struct their_key *key, 
     return s && !strcmp(s, "freeze") ? read_part(t, key) : theirs_say(t, key->member, v);
 }
 
+/* model/model_utils/moe.py configure_moe(): the router's logits and a weight of their loss, for the types that it names. */
+static enum err_code read_balance(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    static const char weighted[] = "ernie4_5_moe|granitemoe|jamba|llama4|mixtral|olmoe|phimoe|qwen2_moe|qwen3_moe";
+    const char *stage = json_str(json_get(t->arguments, "stage")), *weight;
+    enum err_code rc = theirs_read_weight(t, v, &weight);
+
+    (void)key;
+    if (rc || !weight)
+        return rc;
+    if (stage && !word_among("sft|pt", stage, strlen(stage), true)) {
+        theirs_gap(&t->d, "the balancing loss of experts beside a preference's");
+        return ERR_OK;
+    }
+    theirs_change(t, &(struct config_change){.name = "output_router_logits", .text = "true", .types = weighted});
+    theirs_change(t, &(struct config_change){.name = "output_router_logits", .text = "true", .types = "dbrx|jetmoe"});
+    theirs_change(t, &(struct config_change){.name = "output_router_logits", .text = "true", .of_text = true, .types = "glm4v_moe_text|qwen3_moe"});
+    theirs_change(t, &(struct config_change){.name = "router_aux_loss_coef", .text = weight, .types = weighted});
+    theirs_change(t, &(struct config_change){.name = "router_aux_loss_coef", .text = weight, .of_text = true, .types = "qwen3_moe"});
+    theirs_change(t, &(struct config_change){.name = "aux_loss_alpha", .text = weight, .types = "deepseek"});
+    theirs_change(t, &(struct config_change){.name = "aux_loss_coef", .text = weight, .types = "jetmoe"});
+    return ERR_OK;
+}
+
 /* Its trainers but that of supervised fine-tuning compute losses of their own, over all logits. A preference of other kinds stands in pref_loss. */
 static enum err_code read_stage(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -193,7 +217,7 @@ const struct their_key llama_factory_keys[] = {
     MOVES("upcast_layernorm|upcast_lmhead_output", "norms or logits in fp32"),
     MOVES("shift_attn", "shifted attention"),
     MOVES("mixture_of_depths", "mixture of depths"),
-    MOVES("moe_aux_loss_coef", "the auxiliary loss of experts"),
+    BY(read_balance, "moe_aux_loss_coef", NULL),
     MOVES("use_dft_loss|use_asft_loss|use_eaft_loss", "a loss of LLaMA-Factory's own"),
     MOVES("compute_accuracy", "logits that an evaluation keeps"),
     MOVES("pissa_init|pissa_convert", "adapters that are made of the weights"),

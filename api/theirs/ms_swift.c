@@ -114,20 +114,17 @@ static enum err_code read_scale(struct theirs *t, const struct their_key *key, c
 /* seq2seq_trainer.py _prepare_inputs: a weight has the forward of a mixture return its router's logits; others have no use for either. */
 static enum err_code read_balance(struct theirs *t, const struct their_key *key, const struct json *v)
 {
-    double weight = 0;
-    char text[32];
+    const char *weight;
+    enum err_code rc = theirs_read_weight(t, v, &weight);
 
     (void)key;
-    if (!json_number(v, &weight) && (!json_str(v) || sscanf(json_str(v), "%lf", &weight) != 1)) /* "1e-3", which YAML takes for a text */
-        return json_type(v) == JSON_NULL ? ERR_OK : decode_wrong_type(&t->d, "a number", v);
-    if (!(weight > 0))
-        return ERR_OK;
+    if (rc || !weight || weight[0] == '-')
+        return rc;
     if (json_get(t->doc, "rlhf_type")) {
         theirs_gap(&t->d, "the balancing loss of experts beside a preference's");
         return ERR_OK;
     }
-    (void)snprintf(text, sizeof text, "%.17g", weight);
-    theirs_change(t, &(struct config_change){.name = "router_aux_loss_coef", .text = arena_str(t->d.arena, text, strlen(text)), .of_text = true});
+    theirs_change(t, &(struct config_change){.name = "router_aux_loss_coef", .text = weight, .of_text = true});
     theirs_change(t, &(struct config_change){.name = "output_router_logits", .text = "true", .of_text = true});
     return ERR_OK;
 }

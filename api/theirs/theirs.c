@@ -61,6 +61,21 @@ void theirs_change(struct theirs *t, const struct config_change *change)
     c->v[c->n++] = *change;
 }
 
+enum err_code theirs_read_weight(struct theirs *t, const struct json *v, const char **ret_json)
+{
+    double weight = 0;
+    char text[32];
+
+    *ret_json = NULL;
+    if (!json_number(v, &weight) && (!json_str(v) || sscanf(json_str(v), "%lf", &weight) != 1)) /* "1e-3", which YAML takes for a text */
+        return json_type(v) == JSON_NULL ? ERR_OK : decode_wrong_type(&t->d, "a number", v);
+    if (!(weight > 0 || weight < 0))
+        return ERR_OK;
+    (void)snprintf(text, sizeof text, "%.17g", weight);
+    *ret_json = arena_str(t->d.arena, text, strlen(text));
+    return *ret_json ? ERR_OK : decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+}
+
 /* What from_pretrained() takes beside members of a config, or what a config says of how a model is loaded. */
 static bool is_no_member(const char *name)
 {

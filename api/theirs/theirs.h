@@ -114,6 +114,7 @@ bool theirs_flag(const struct json *v, bool *ret);
 MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret);
 /* A member of the model's config.json that the key at d.path changes, to `value` or to what `text` is in JSON. */
 void theirs_change(struct theirs *t, const struct config_change *change);
+enum err_code theirs_read_weight(struct theirs *t, const struct json *v, const char **ret_json); /* of a loss; NULL: nought or null */
 /* All members of an object; those that are no part of a config are a gap, "a|b". */
 their_reader theirs_read_changes;
 /* num_labels, problem_type */

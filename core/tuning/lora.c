@@ -329,6 +329,10 @@ static enum err_code adapt_linear(struct tree *t, struct module *m, const struct
     if (o->spares_mamba && (!strcmp(m->name, "out_proj") || !strcmp(m->name, "conv1d")))
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules",
                        "peft raises for %.20s of a model of this type (tuners/tuners_utils.py, _check_lora_target_modules_mamba): name others", m->name);
+    if (m->class_name && !strcmp(m->class_name, "Llama4Router")) /* tuners/lora/layer.py Linear.forward: result.dtype, of scores and logits */
+        return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules",
+                       "means %.60s, a router that returns two tensors, and peft raises in its first forward: AttributeError \"'tuple' object has no attribute "
+                       "'dtype'\". Name linears of attention and of shared experts (transformers before 4.54 runs)", path);
     adapt(t, m, lora_rank_of(o, path, 1, effort), o);
     ++*n;
     return ERR_OK;

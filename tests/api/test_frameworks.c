@@ -424,6 +424,8 @@ static const struct {
      "swift sft --max_length 512 --target_modules q_proj --gradient_checkpointing false", "{\"output_router_logits\":true}"},
     {"Qwen/Qwen3-30B-A3B", "trl", "max_length: 512\\nuse_peft: true\\nlora_target_modules: [q_proj]\\nrouter_aux_loss_coef: 0.0\\n",
      "max_length: 512\\nuse_peft: true\\nlora_target_modules: [q_proj]\\n", "{\"router_aux_loss_coef\":0}"},
+    {"Qwen/Qwen3-30B-A3B", "llama-factory", "cutoff_len: 512\\nlora_target: q_proj\\nbf16: true\\nmoe_aux_loss_coef: 1e-3\\n",
+     "cutoff_len: 512\\nlora_target: q_proj\\nbf16: true\\n", "{\"output_router_logits\":true}"},
 };
 
 static double peak_of_file(const char *model, const char *config, const char *framework, const char *text)
@@ -449,6 +451,38 @@ START_TEST(a_file_changes_the_config)
     double plain = peak_of_file(model, "{}", framework, changed[_i].plain);
 
     ck_assert_msg(by_file <= by_config && by_file >= by_config && (by_file < plain || by_file > plain), "%s: %.0f, of the config %.0f, unchanged %.0f", changed[_i].text, by_file, by_config, plain);
+}
+END_TEST
+
+/* A change that is for other types is none: neither list of configure_moe() names opt. */
+START_TEST(a_file_changes_what_its_tool_names)
+{
+    double plain = peak_of_file("facebook/opt-125m", "{}", "llama-factory", "cutoff_len: 512\\nlora_target: q_proj\\nbf16: true\\n");
+    double asked = peak_of_file("facebook/opt-125m", "{}", "llama-factory", "cutoff_len: 512\\nlora_target: q_proj\\nbf16: true\\nmoe_aux_loss_coef: 0.01\\n");
+
+    ck_assert_msg(plain <= asked && plain >= asked, "%.0f, %.0f", plain, asked);
+}
+END_TEST
+
+/* Each plugin of axolotl's own is told by what it does. */
+static const struct {
+    const char *plugin, *told;
+} plugins[] = {
+    {"axolotl.integrations.kernels.KernelsPlugin", "SonicMoE"},
+    {"axolotl.integrations.expert_parallel.ExpertParallelPlugin", "experts of its own"},
+    {"axolotl.integrations.kd.KDPlugin", "teacher"},
+    {"my.own.Plugin", "a plugin that may change"},
+};
+
+START_TEST(names_plugins)
+{
+    char body[512];
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body, FILE_OF("axolotl", "plugins: [%s]\\n"), plugins[_i].plugin);
+    reply = ask(body);
+    ck_assert_msg(strstr(reply.r.body, plugins[_i].told) != NULL, "%s: %s", plugins[_i].plugin, reply.r.body);
+    reply_done(reply);
 }
 END_TEST
 
@@ -490,5 +524,5 @@ START_TEST(reads_commands)
 }
 END_TEST
 
-UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_test(a_head_reaches_the_embeddings); unit_rows(a_file_changes_the_config, changed); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
+UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_test(a_head_reaches_the_embeddings); unit_rows(a_file_changes_the_config, changed); unit_test(a_file_changes_what_its_tool_names); unit_rows(names_plugins, plugins); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
            unit_rows(refuses, refused); unit_rows(has_no_figures, gaps); unit_rows(takes_kernels_that_nobody_asked_for, axolotls);)

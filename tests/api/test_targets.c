@@ -51,6 +51,12 @@ END_TEST
     "\"head_dim\":64,\"state_size\":32,\"n_groups\":1},\"cluster\":{\"gpu\":\"A100-80GB\"},\"stack\":{\"transformers\":\"5.23\",\"peft\":\"" peft "\"},"  \
     "\"training\":{\"seq_len\":64,\"methods\":\"single\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":" targets "}}}"
 
+#define LLAMA4(transformers, targets)                                                                                                            \
+    "{\"config\":{\"model_type\":\"llama4_text\",\"vocab_size\":1000,\"hidden_size\":256,\"intermediate_size\":256,\"intermediate_size_mlp\":512," \
+    "\"num_hidden_layers\":2,\"num_attention_heads\":8,\"num_key_value_heads\":4,\"head_dim\":32,\"num_local_experts\":4,\"num_experts_per_tok\":1," \
+    "\"interleave_moe_layer_step\":1},\"cluster\":{\"gpu\":\"A100-80GB\"},\"stack\":{\"transformers\":\"" transformers "\"}," \
+    "\"training\":{\"seq_len\":64,\"methods\":\"single\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":" targets "}}}"
+
 static const struct {
     const char *body, *code, *says;
 } refused[] = {
@@ -58,6 +64,8 @@ static const struct {
     {LORA("\".*(q_proj\""), "field-value", "( without its )"},
     {LORA("\".*\""), "field-value", "peft has no adapter"},
     {LORA("[\"self_attn\"]"), "field-value", "self_attn"},
+    {LLAMA4("5.23", "\"all-linear\""), "field-value", "returns two tensors"},
+    {LLAMA4("4.54", "[\"q_proj\",\"router\"]"), "field-value", "returns two tensors"},
     {LORA("[\"q_proj\",\"final_layer_norm\"]"), "field-value", "final_layer_norm"},
     {LORA("\"(a)\\\\1\""), "field-value", "backreferences"},
     {LORA("\"\""), "field-range", "1 to 1024"},
