@@ -3,6 +3,7 @@
 
 #include "parallel/nccl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { RUNS_BYTES = 332 << 20, RUNS_ALIGN = 64 };
@@ -120,6 +121,25 @@ static void widen(struct plan_answer *a)
     }
 }
 
+/* An exception of the modelling code is told with the choices that it may hang on, and before the place where it was raised. */
+static enum err_code tell_raises(struct plan_answer *a, struct arena *arena)
+{
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct recipe *r = &a->candidates[i].step.r;
+        struct plan_reason *why = &a->candidates[i].reason;
+        char text[512];
+
+        if (!reason_is(why, ERR_SCRIPT_RAISED) || !why->construct)
+            continue;
+        (void)snprintf(text, sizeof text, "the modelling code raises with precision %s and attention %s: %s (%s:%u)",
+                       word_named(precision_words, (int)r->precision), word_named(attention_words, (int)r->attention), why->construct, why->file, why->line);
+        why->detail = arena_str(arena, text, strlen(text));
+        if (!why->detail)
+            return ERR_NOMEM;
+    }
+    return ERR_OK;
+}
+
 /* What a compiler or float8 products gain nobody computes: seconds of the eager step ranked the candidates, and are not told. */
 static void forget_speed(const struct plan_question *q, struct plan_answer *a)
 {
@@ -220,6 +240,8 @@ static enum err_code estimate(struct estimate *e)
     rc = baseline_read(e, &scratch);
     if (!rc)
         rc = plan_answer(&e->question, c->arena, &scratch, &e->answer, c->err);
+    if (!rc)
+        rc = tell_raises(&e->answer, c->arena);
     forget_speed(&e->question, &e->answer);
     if (e->model.generic)
         widen(&e->answer);

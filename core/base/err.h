@@ -24,7 +24,7 @@ struct err {
     char meant[ERR_MEANT][100]; /* names that were probably meant, the likeliest first; "" behind the last */
     char file[64];    /* of modelling code: the file and line where it ends, and what stands there; "" and 0: none */
     unsigned line;
-    char construct[128];
+    char construct[192];
 };
 
 #define MUST_CHECK __attribute__((warn_unused_result))

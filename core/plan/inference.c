@@ -270,6 +270,8 @@ static enum err_code take_error(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "not-modelled", e.detail);
     if (rc == ERR_TENSOR_SIZE)
         return inference_reason(p, c, "does-not-fit", e.detail);
+    if (rc == ERR_SCRIPT_RAISED && e.file[0])
+        (void)snprintf(e.detail, sizeof e.detail, "the modelling code raises with %s weights: %s (%s:%u)", c->weights->name, e.construct, e.file, e.line);
     if (rc == ERR_LEAVES_LANGUAGE || rc == ERR_SCRIPT_RAISED) /* weights of another form may take another way through the same files */
         return inference_reason(p, c, err_slug(rc), e.detail);
     *p->err = e;

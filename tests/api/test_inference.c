@@ -116,11 +116,13 @@ START_TEST(a_form_that_raises_leaves_the_others)
 {
     struct reply reply = ask("{\"config\":{\"model_type\":\"mamba\",\"hidden_size\":64,\"num_hidden_layers\":2,\"state_size\":8,\"vocab_size\":100},"
                              "\"workload\":\"inference\",\"cluster\":{\"gpu\":\"A100\"},\"inference\":{\"prompt_tokens\":16,\"new_tokens\":4}}");
-    const char *code = json_str(reply_at(&reply, "candidates/2/reason/code"));
+    const char *code = json_str(reply_at(&reply, "candidates/2/reason/code")), *detail;
     double v = 0;
 
     ck_assert_msg(reply.r.status == 200 && json_number(reply_at(&reply, PEAK), &v), "%s", reply.r.body);
     ck_assert_msg(code && !strcmp(code, "modeling-raised"), "%s", reply.r.body);
+    detail = json_str(reply_at(&reply, "candidates/2/reason/detail"));
+    ck_assert_msg(detail && strstr(detail, "the modelling code raises with nf4 weights: RuntimeError: "), "%s", detail);
     reply_done(reply);
 }
 END_TEST

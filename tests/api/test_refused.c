@@ -137,6 +137,23 @@ START_TEST(refuses)
 }
 END_TEST
 
+/* DBRX adds rows of an expert, which autocast made bf16, to fp32 ones: what a choice causes is told with it. */
+START_TEST(a_raise_is_told_with_the_choices_it_hangs_on)
+{
+#define DBRX(precision)                                                                                                                           \
+    "{\"config\":{\"model_type\":\"dbrx\",\"d_model\":64,\"n_heads\":4,\"n_layers\":2,\"vocab_size\":100,\"attn_config\":{\"kv_n_heads\":2,\"clip_qkv\":8},\"ffn_config\":" \
+    "{\"ffn_hidden_size\":64,\"moe_num_experts\":4,\"moe_top_k\":2}}," GPU ",\"training\":{\"methods\":\"single\",\"tuning\":\"full\",\"seq_len\":16," \
+    "\"gradient_checkpointing\":false,\"precision\":\"" precision "\"}}"
+    struct reply raises = ask(DBRX("bf16-autocast")), runs = ask(DBRX("bf16"));
+    const char *detail = json_str(reply_at(&raises, "candidates/0/reason/detail"));
+
+    ck_assert_msg(detail && strstr(detail, "the modelling code raises with precision bf16-autocast and attention sdpa: RuntimeError: "), "%s", raises.r.body);
+    ck_assert_msg(reply_at(&runs, "candidates/0/memory"), "%s", runs.r.body);
+    reply_done(raises);
+    reply_done(runs);
+}
+END_TEST
+
 START_TEST(refuses_names_of_any_length)
 {
     static const size_t lengths[] = {97, 1000, 100000};
@@ -163,5 +180,6 @@ END_TEST
 
 UNIT_TESTS("api/refused",
     unit_rows(refuses, refused);
+    unit_test(a_raise_is_told_with_the_choices_it_hangs_on);
     unit_test(refuses_names_of_any_length);
 )
