@@ -147,10 +147,19 @@ static unsigned put_rows(const struct paint *p, const struct json *candidates)
 
 /* --- why, and what else --------------------------------------------------------------------------------------------------------------- */
 
+static void name_loser(const struct json *c, char *ret, size_t room)
+{
+    const char *tuning = str(c, "tuning"), *offload = strcmp(offload_of(c), "-") ? str(c, "offload") : "";
+
+    (void)snprintf(ret, room, "%.40s%s%.20s%s%s%.20s: ", str(c, "method"), tuning[0] ? ", " : "", tuning,
+                   is_true(c, "gradient_checkpointing") ? ", recompute" : "", offload[0] ? ", offload " : "", offload);
+}
+
 /* Of the first loser of each kind; equal sentences once. */
 static void put_reasons(const struct paint *p, const struct json *candidates)
 {
     const char *said[NOTES_MAX_LINES];
+    char text[640]; /* a detail has 512 at the most */
     unsigned n = 0;
 
     json_each (c, candidates) {
@@ -164,8 +173,10 @@ static void put_reasons(const struct paint *p, const struct json *candidates)
         if (!n)
             paint_text(p, INK_BOLD, 0, "Why others lose\n");
         said[n++] = detail;
-        fprintf(p->out, "  %s%s%s: ", str(c, "method"), str(c, "tuning")[0] ? ", " : "", str(c, "tuning"));
-        paint_wrapped(p, 4, detail);
+        name_loser(c, text, sizeof text);
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s", detail);
+        fputs("  ", p->out);
+        paint_wrapped(p, 4, text);
     }
 }
 
