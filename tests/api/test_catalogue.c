@@ -116,6 +116,40 @@ START_TEST(what_is_carried_is_answered)
 }
 END_TEST
 
+/* save_pretrained() writes other keys than the hub's file has (rope_parameters, dtype, gemma4's per_layer_config): the model is the same. */
+START_TEST(a_saved_config_is_the_model_it_was_made_of)
+{
+    static const char question[] = "\"cluster\":{\"gpu\":\"H200\"},\"training\":{\"methods\":\"single\",\"tuning\":\"full\",\"precision\":\"bf16\",\"micro_batch_size\":1,"
+                                   "\"seq_len\":32,\"gradient_checkpointing\":false}}";
+    static const char *const figures[] = {"model/parameters", "candidates/0/memory/peak_allocated_bytes", "candidates/0/memory/static_bytes"};
+    FILE *f = fopen("tests/data/saved.jsonl", "r");
+    static char line[16 << 10], body[sizeof line + 512];
+    unsigned same = 0;
+
+    ck_assert(f);
+    while (fgets(line, sizeof line, f)) {
+        const char *config = strstr(line, "\"config\": ");
+        int of_model = (int)(config - line) - 2; /* without the comma behind it */
+        struct reply hub, saved;
+        double a, b;
+
+        line[strcspn(line, "\n")] = '\0';
+        (void)snprintf(body, sizeof body, "%.*s,%s", of_model, line, question);
+        hub = ask(body);
+        (void)snprintf(body, sizeof body, "{%.*s,%s", (int)strlen(config) - 1, config, question);
+        saved = ask(body);
+        for (size_t i = 0; i < sizeof figures / sizeof *figures && reply_at(&hub, figures[1]); i++, same++) {
+            ck_assert(json_number(reply_at(&hub, figures[i]), &a));
+            ck_assert_msg(json_number(reply_at(&saved, figures[i]), &b) && a == b, "%.*s, %s: %.600s", of_model, line, figures[i], saved.r.body);
+        }
+        reply_done(hub);
+        reply_done(saved);
+    }
+    ck_assert_uint_gt(same, 150);
+    fclose(f);
+}
+END_TEST
+
 static void check_sketch(const struct builtin *b)
 {
     char body[768];
@@ -148,4 +182,5 @@ START_TEST(a_sketch_of_what_is_carried_never_raises)
 }
 END_TEST
 
-UNIT_TESTS("api/catalogue", unit_rows(what_is_carried_is_answered, parts); unit_rows(a_sketch_of_what_is_carried_never_raises, parts);)
+UNIT_TESTS("api/catalogue", unit_rows(what_is_carried_is_answered, parts); unit_rows(a_sketch_of_what_is_carried_never_raises, parts);
+           unit_test(a_saved_config_is_the_model_it_was_made_of);)

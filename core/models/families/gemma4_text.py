@@ -51,14 +51,25 @@ class Gemma4TextConfig(PreTrainedConfig):
     num_global_key_value_heads: int | None = None
 
     def __post_init__(self, **kwargs):
-        if "per_layer_config" in kwargs:
-            refuse("/config/text_config/per_layer_config", "sizes layer by layer are not modelled")
         if self.use_bidirectional_attention == "all":
             refuse("/use_bidirectional_attention", "use_bidirectional_attention all: attention in both directions is not modelled")
         if self.layer_types is None:
             self.layer_types = ["sliding_attention" if (i + 1) % 6 else "full_attention" for i in range(self.num_hidden_layers)]
         self.layer_types[-1] = "full_attention"
+        if layers := kwargs.pop("per_layer_config", None):
+            self._take_layers({int(i): differs for i, differs in layers.items()})
         super().__post_init__(**kwargs)
+
+    def _take_layers(self, layers):
+        """What save_pretrained() writes of the two global sizes: an entry for each layer that attends to all (configuration_gemma4.py 5.23)."""
+        full = [i for i, kind in enumerate(self.layer_types) if kind == "full_attention"]
+        same = layers.get(full[0], {})
+        if sorted(layers) != full or any(differs != same for differs in layers.values()) or set(same) - {"head_dim", "num_key_value_heads"}:
+            refuse("/config/text_config/per_layer_config", "sizes other than one head_dim and num_key_value_heads for all full_attention layers are not modelled")
+        if "num_key_value_heads" in same and not self.attention_k_eq_v:
+            refuse("/config/text_config/per_layer_config", "num_key_value_heads by layer without attention_k_eq_v is not modelled")
+        self.global_head_dim = same.get("head_dim", self.head_dim)
+        self.num_global_key_value_heads = same.get("num_key_value_heads")
 
     def _rope(self, others):
         if self.rope_parameters is None:
