@@ -138,6 +138,7 @@ def _make_init(cls, found, frozen):
         if has_post:
             self.__post_init__(*rest)
 
+    __init__._fields = found  # inspect.signature()
     return __init__
 
 

@@ -1,5 +1,6 @@
 # inspect: what is asked of functions
 from _script import type_of_kind, signature_of
+from dataclasses import MISSING as _MISSING
 
 _Function = type_of_kind("FunctionType")
 _Method = type_of_kind("MethodType")
@@ -53,6 +54,16 @@ def _of_native(text, skip):
     return Signature(out[skip:])
 
 
+def _of_fields(fields, skip):
+    out = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
+    for kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY):
+        for f in fields.values():
+            if f.init and f.kw_only == (kind == Parameter.KEYWORD_ONLY):
+                default = f.default if f.default is not _MISSING else f.default_factory if f.default_factory is not _MISSING else _empty
+                out.append(Parameter(f.name, kind, default=default))
+    return Signature(out[skip:])
+
+
 def signature(function, *, follow_wrapped=True):
     skip = 0
     if isinstance(function, type):
@@ -63,6 +74,8 @@ def signature(function, *, follow_wrapped=True):
         skip = 1
     if follow_wrapped:
         function = unwrap(function)
+    if hasattr(function, "_fields"):  # a dataclass's, which CPython writes out as text
+        return _of_fields(function._fields, skip)
     if not isinstance(function, _Function):
         if signature_of(function) is not None:
             return _of_native(signature_of(function), skip)

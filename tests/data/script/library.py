@@ -48,6 +48,8 @@ def deco(f):
     return w
 @deco
 def add(a, b=2, *, c=3): return a + b + c
+print(list(inspect.signature(Q.__init__).parameters), list(inspect.signature(deco(Q.__init__)).parameters), list(inspect.signature(Q).parameters),
+      inspect.signature(Q).parameters["y"].default, inspect.signature(Q).parameters["x"].default is inspect.Parameter.empty)
 print(add(1), add.__name__, inspect.signature(add).parameters.keys() if False else list(inspect.signature(add).parameters))
 print(partial(add, b=5)(1), reduce(operator.mul, [1,2,3,4]), list(itertools.accumulate([1,2,3])), list(itertools.chain([1],[2])))
 class K:
