@@ -141,7 +141,7 @@ END_TEST
 START_TEST(a_raise_is_told_with_the_choices_it_hangs_on)
 {
 #define DBRX(precision)                                                                                                                           \
-    "{\"config\":{\"model_type\":\"dbrx\",\"d_model\":64,\"n_heads\":4,\"n_layers\":2,\"vocab_size\":100,\"attn_config\":{\"kv_n_heads\":2,\"clip_qkv\":8},\"ffn_config\":" \
+    "{\"config\":{\"model_type\":\"dbrx\",\"d_model\":64,\"n_heads\":4,\"n_layers\":2,\"vocab_size\":100,\"attn_config\":{\"kv_n_heads\":2,\"clip_qkv\":8,\"rope_theta\":500000},\"ffn_config\":" \
     "{\"ffn_hidden_size\":64,\"moe_num_experts\":4,\"moe_top_k\":2}}," GPU ",\"training\":{\"methods\":\"single\",\"tuning\":\"full\",\"seq_len\":16," \
     "\"gradient_checkpointing\":false,\"precision\":\"" precision "\"}}"
     struct reply raises = ask(DBRX("bf16-autocast")), runs = ask(DBRX("bf16"));

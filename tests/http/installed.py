@@ -190,6 +190,21 @@ class TinyForSequenceClassification(TinyForCausalLM):
             done, answer = self.ask({**REQUEST, "stack": {"transformers": release[:4]}})
             self.assertEqual((answer or {}).get("model", {}).get("parameters"), PARAMETERS - tied * 100 * 128, answer or done.stderr)
 
+    def test_what_classes_record_is_registered(self):
+        """PreTrainedModel.__init__() notes _can_record_outputs where its release's hooks look: router logits are None without, and their loss raises."""
+        plain = "_CAN_RECORD_REGISTRY = {}\n"
+        by_class = ("class Registry(dict):\n    def __setitem__(self, model, v):\n        super().__setitem__(str(model.__class__), v)\n\n\n"
+                    "_CAN_RECORD_REGISTRY = Registry()\n")
+        for release, file, registry in (("4.57.0", "utils/generic.py", FILES["utils/generic.py"] + plain), ("5.2.0", "utils/output_capturing.py", plain),
+                                        ("5.23.0", "utils/output_capturing.py", by_class)):
+            module = file.split("/")[1].removesuffix(".py")
+            text = FILES[MODELING].replace("from ...utils import", f"from ...utils.{module} import _CAN_RECORD_REGISTRY\nfrom ...utils import").replace(
+                "        x = self.embed_tokens(input_ids)\n", "        x = self.embed_tokens(input_ids)\n        if 'router_logits' not in _CAN_RECORD_REGISTRY[str(self.__class__)]:\n"
+                "            raise ValueError('not recorded')\n").replace("    config_class", "    _can_record_outputs = {'router_logits': TinyLayer}\n    config_class")
+            lay(self.folder, {**FILES, "__init__.py": '"""x"""\n__version__ = "%s"\n' % release, file: registry, MODELING: text})
+            done, answer = self.ask({**REQUEST, "stack": {"transformers": release[:-2]}})
+            self.assertIs((answer or {}).get("fits"), True, answer or done.stderr)
+
     def test_kinds_of_layers_are_renamed_from_5_13(self):
         """Before, bamba's are a property that nobody sets."""
         config = FILES["models/tiny/configuration_tiny.py"] + ("    attribute_map = {'layer_types': 'layers_block_type'}\n\n    @property\n    def layers_block_type(self):\n"

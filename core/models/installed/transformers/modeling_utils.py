@@ -18,6 +18,13 @@ try:
 except ImportError:  # before 4.46: losses in each model
     LOSS_MAPPING = {}
 try:
+    from transformers.utils.output_capturing import _CAN_RECORD_REGISTRY
+except ImportError:  # 4.54 to 5.1: of utils/generic.py; before: layers hand on what is asked of them
+    try:
+        from transformers.utils.generic import _CAN_RECORD_REGISTRY
+    except ImportError:
+        _CAN_RECORD_REGISTRY = {}
+try:
     from transformers.utils.generic import GeneralInterface
 except ImportError:  # before 4.53: the mapping alone
 
@@ -87,6 +94,7 @@ class PreTrainedModel(nn.Module):
         if getattr(config, "_experts_implementation", None) is None:
             config._experts_implementation = "grouped_mm"
         name = self.__class__.__name__
+        _CAN_RECORD_REGISTRY[str(self.__class__) if type(_CAN_RECORD_REGISTRY) is dict else self] = self._can_record_outputs
         named = [loss for loss in LOSS_MAPPING if loss in name]
         self.loss_type = name if name in LOSS_MAPPING else named[0] if named else None
 
