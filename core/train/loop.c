@@ -171,12 +171,13 @@ static void post_forward(struct trainer *t, struct outputs *o)
     struct model *m = &t->model;
     uint32_t cached = t->step->quirks.cache_in_tuple ? CACHE_ROWS * m->n_layers : 0;
     uint32_t n = 2 + cached + (o->more != 0), rest;
-    unsigned char *mark = r->arena->cur;
+    unsigned char *mark;
     val *all;
 
     if (!t->method || !t->method->post_forward || run_dead(r))
         return;
     rest = m->family->rest ? m->family->rest(r, m, NULL, false) : 0;
+    mark = r->arena->cur;
     all = arena_array(r->arena, val, n + (size_t)rest);
     if (!all) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the model's outputs");
@@ -200,7 +201,8 @@ static void post_forward(struct trainer *t, struct outputs *o)
     if (o->more)
         r->values[o->more = all[2 + cached]].floating = true;
     r->values[o->loss].floating = r->values[o->logits].floating = true;
-    arena_rewind(r->arena, mark);
+    if (r->arena->cur == (unsigned char *)(all + n + rest)) /* else what the script's heap took stands behind it */
+        arena_rewind(r->arena, mark);
 }
 
 /* accelerate wraps forward before DistributedDataParallel does: the clones are of what it converted. */

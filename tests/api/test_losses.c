@@ -218,7 +218,31 @@ START_TEST(an_optimizer_that_raises_is_refused)
 }
 END_TEST
 
-UNIT_TESTS("losses", unit_rows(flat_shards_are_not_factored, flat_shards); unit_rows(an_optimizer_that_raises_is_refused, raised);
+/* The auxiliary loss is of each layer's router logits, which a wrapper takes one by one: as many as layers, beside what the script holds by then. */
+static const struct {
+    const char *method;
+    unsigned layers;
+} routed[] = {{"ddp", 36}, {"ddp", 48}, {"ddp", 100}, {"zero3", 48}, {"zero3", 100}};
+
+START_TEST(router_logits_of_many_layers_go_through_the_wrapper)
+{
+    char body[900];
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"config\":{\"model_type\":\"qwen3_moe\",\"hidden_size\":64,\"intermediate_size\":64,\"moe_intermediate_size\":64,\"num_attention_heads\":4,"
+                   "\"num_key_value_heads\":2,\"num_hidden_layers\":%u,\"num_experts\":4,\"num_experts_per_tok\":2,\"vocab_size\":100,"
+                   "\"output_router_logits\":true},\"cluster\":{\"gpu\":\"H200\",\"gpus_per_node\":2},\"training\":{\"methods\":\"%s\",\"tuning\":\"full\","
+                   "\"seq_len\":16,\"micro_batch_size\":1,\"gradient_checkpointing\":false}}",
+                   routed[_i].layers, routed[_i].method);
+    reply = ask(body);
+    ck_assert_msg(reply_at(&reply, "recommendation/memory/peak_allocated_bytes") != NULL, "%s: %s", body, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("losses", unit_rows(router_logits_of_many_layers_go_through_the_wrapper, routed);
+           unit_rows(flat_shards_are_not_factored, flat_shards); unit_rows(an_optimizer_that_raises_is_refused, raised);
            unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);
            unit_rows(a_leaner_optimizer_holds_less, leaner); unit_rows(states_of_4_bits_are_updated_wide, updated); unit_rows(activations_on_the_host_hold_less, checkpoints);
            unit_rows(weights_that_moved_go_to_the_host_too, wrapped_later);)
