@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes optim_dist.jsonl of this folder: steps of several GPUs under optimizers other than AdamW: over DeepSpeed's and FSDP's flat shards, and over fully_shard's DTensors.
+"""Makes optim_dist.jsonl of this folder: steps of several GPUs under optimizers other than AdamW: over DeepSpeed's and FSDP's flat shards, over fully_shard's DTensors, and over the
+stages of a pipeline.
 
     make_optimizers_dist.py ORACLE CONFIGS PYTHON SCHEDULEFREE [--only TEXT]
 
@@ -19,6 +20,7 @@ FACTOR, RMS, FREE, FREE_SGD = (dict(optimizer=n) for n in ("adafactor", "rmsprop
 MIXED, HALF = dict(precision="bf16-mixed"), dict(precision="bf16")
 FSDP = dict(fsdp={"backward_prefetch": "pre"}, reduce_dtype="bf16")
 FLAT = dict(fsdp={"backward_prefetch": "pre", "use_orig_params": False}, reduce_dtype="bf16")
+STAGES = dict(gradient_accumulation_steps=4)
 LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]})
 
 # name, method, ranks, config, layers, rows, tokens of a row, the rest of `training`
@@ -45,6 +47,16 @@ CASES = [
     ("schedule-free-hsdp2", "hsdp2", 4, QWEN3, 4, 1, 256, dict(**FREE_SGD, **MIXED, shard_group=2, **FSDP2)),
     ("schedule-free-sgd-zero3", "zero3", 4, TINY, 4, 1, 256, dict(**FREE_SGD, **HALF)),
     ("schedule-free-sgd-fsdp-half", "fsdp", 4, TINY, 4, 1, 256, dict(**FREE_SGD, **HALF, **FSDP)),
+    ("adamw-8bit-pp", "pp", 2, TINY, 4, 1, 256, dict(optimizer="adamw_8bit", **HALF, **STAGES)),
+    ("adamw-8bit-pp-mixed", "pp", 4, QWEN3, 4, 1, 256, dict(optimizer="adamw_8bit", **MIXED, **STAGES)),
+    ("lion-pp", "pp", 2, TINY, 4, 1, 256, dict(optimizer="lion_32bit", **HALF, **STAGES)),
+    ("ademamix-pp", "pp", 2, TINY, 5, 1, 256, dict(optimizer="ademamix", **HALF, **STAGES)),
+    ("rmsprop-bnb-pp", "pp", 2, QWEN3, 4, 1, 256, dict(optimizer="rmsprop_bnb", **MIXED, **STAGES)),
+    ("adafactor-pp", "pp", 2, TINY, 4, 1, 256, dict(**FACTOR, **HALF, **STAGES)),
+    ("adafactor-pp-mixed", "pp", 2, QWEN3, 4, 2, 256, dict(**FACTOR, **MIXED, **STAGES)),
+    ("rmsprop-pp", "pp", 4, TINY, 4, 1, 256, dict(**RMS, **HALF, **STAGES)),
+    ("adagrad-pp", "pp", 2, TINY, 4, 1, 256, dict(optimizer="adagrad", **HALF, **STAGES)),
+    ("schedule-free-pp", "pp", 2, QWEN3, 4, 1, 256, dict(**FREE, **HALF, **STAGES)),
     ("muon-ddp", "ddp", 4, TINY, 4, 1, 256, dict(optimizer="muon", **MIXED)),
 ]
 
@@ -66,7 +78,8 @@ def trace(oracle, folder):
     import make_optimizers
     from many_gpus import parallel
     from one_gpu import step
-    o = dist_trace.resolve({**ask.for_many(request, training, []), "loop": "trainer", "breakdown": False, "local_optimizer": False})
+    loop = {"loop": "trainer", "local_optimizer": False} if training["methods"] != "pp" else {}
+    o = dist_trace.resolve({**ask.for_many(request, training, []), **loop, "breakdown": False})
     o["optimizer"] = name
     make_optimizers.make(step, folder)
     if name == "muon":
@@ -116,7 +129,15 @@ def main():
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     oracle, configs, python, folder = sys.argv[1:5]
     import traced_rows
-    traced_rows.remake("optim_dist", "losses and optimizers", CASES, only, lambda case: make_freeze.request_of(case, configs), python, (oracle, folder))
+
+    def request_of(case):
+        request = make_freeze.request_of(case, configs)
+        if case[1] == "pp":
+            request["stack"].update(framework="torch", bitsandbytes="0.50")
+            request["training"].update(pipeline_parallel=case[2])
+        return request
+
+    traced_rows.remake("optim_dist", "losses and optimizers", CASES, only, request_of, python, (oracle, folder))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ def remake(name, group, cases, only, request_of, python, arguments):
         made = {k: result[k] for k in FIGURES if k in result} if single else figures(result, False)
         if result.get("of_ranks", 1) > 1:  # each of the figures is that of the rank where it is highest, phases are one rank's
             made.pop("phase_peaks_bytes", None)
+        if case[1] == "pp":
+            made["resting_bytes"] = result["resting_allocated_bytes"]
         if case[1] == "zero3":  # make_dist_cases.py: how long blocks wait for other streams is told as a range
             made["active_between"] = made.pop("peak_active_bytes")
         rows[name + "/" + case[0]] = {"id": name + "/" + case[0], "group": ("one GPU, " if single else "several GPUs, ") + group, "body": json.dumps(request, separators=(",", ":")), **made}
