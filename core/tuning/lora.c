@@ -329,10 +329,6 @@ static enum err_code adapt_linear(struct tree *t, struct module *m, const struct
     if (o->spares_mamba && (!strcmp(m->name, "out_proj") || !strcmp(m->name, "conv1d")))
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules",
                        "peft raises for %.20s of a model of this type (tuners/tuners_utils.py, _check_lora_target_modules_mamba): name others", m->name);
-    if (m->class_name && !strcmp(m->class_name, "Llama4Router")) /* tuners/lora/layer.py Linear.forward: result.dtype, of scores and logits */
-        return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules",
-                       "means %.60s, a router that returns two tensors, and peft raises in its first forward: AttributeError \"'tuple' object has no attribute "
-                       "'dtype'\". Name linears of attention and of shared experts (transformers before 4.54 runs)", path);
     adapt(t, m, lora_rank_of(o, path, 1, effort), o);
     ++*n;
     return ERR_OK;
@@ -515,11 +511,21 @@ static void copy_saved(struct run *r, const struct tree *t, const struct module 
 }
 
 /* Parameters are adapted once all modules are; what is cast goes by the tree. */
+/* models/llama4/modeling_llama4.py Llama4Router; tuners/lora/layer.py Linear.forward reads the dtype of what its base returns */
+static bool returns_pair(const struct module *m)
+{
+    return m->class_name && !strcmp(m->class_name, "Llama4Router");
+}
+
 void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o)
 {
     (void)o;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 1; i < t->n_modules; i++) {
+            if (is_adapted(t->modules[i]) && returns_pair(t->modules[i]))
+                run_fail(r, ERR_FIELD_VALUE, "/training/lora/target_modules",
+                         "means a router that returns two tensors, and peft raises in its first forward: AttributeError \"'tuple' object has no attribute "
+                         "'dtype'\". Name linears of attention and of shared experts (transformers before 4.54 runs)");
             if (is_adapted(t->modules[i]))
                 materialise_linear(r, t, t->modules[i]->extra, pass);
             if (pass)
