@@ -5,7 +5,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 
 class HunYuanDenseV1Config(LlamaConfig):
-    model_type, base_model_tp_plan = "hunyuan_v1_dense", {}
+    model_type, base_model_tp_plan, leaves_head_dim = "hunyuan_v1_dense", {}, True
     vocab_size: int = 290943
     rms_norm_eps: float = 1e-5
     pad_token_id: int | None = 0
@@ -36,10 +36,8 @@ class HunYuanDenseV1Attention(LlamaAttention):
 class HunYuanDenseV1RotaryEmbedding(LlamaRotaryEmbedding):
     """`alpha` stretches a fixed base: nothing is computed anew by length."""
 
-    def __init__(self, config):
-        super().__init__(config)
-        if self.rope_type == "dynamic" and config.rope_parameters.get("alpha"):
-            self.rope_type = "ntk_alpha"
+    def kind(self, rope):
+        return "ntk_alpha" if rope["rope_type"] == "dynamic" and rope.get("alpha") else rope["rope_type"]
 
 
 class HunYuanDenseV1DecoderLayer(LlamaDecoderLayer):

@@ -33,8 +33,10 @@ class LlamaConfig(PreTrainedConfig):
     attention_bias: bool = False
     attention_dropout: float = 0.0
     mlp_bias: bool = False
+    leaves_head_dim = False  # null where config.json has none
 
     def __post_init__(self, **kwargs):
+        self.head_dim_unknown = self.leaves_head_dim and not self.head_dim
         self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
         self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
         super().__post_init__(**kwargs)

@@ -4,7 +4,7 @@ from transformers.models.mistral.modeling_mistral import MistralAttention, Mistr
 
 
 class MinistralConfig(MistralConfig):
-    model_type = "ministral"
+    model_type, leaves_head_dim = "ministral", True
     layer_types: list | None = None
 
     def __post_init__(self, **kwargs):

@@ -8,7 +8,7 @@ from transformers.modeling_moe import Experts, MoeCausalLM, SparseMoeBlock, TopK
 
 class MixtralConfig(MistralConfig):
     model_type = "mixtral"
-    default_theta = 1000000.0
+    default_theta, leaves_head_dim = 1000000.0, True
     attribute_map = {"num_experts": "num_local_experts"}
     base_model_tp_plan = {f"layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {"layers.*.self_attn.o_proj": "rowwise"} | experts_tp_plan()
     rms_norm_eps: float = 1e-5

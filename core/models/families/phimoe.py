@@ -9,7 +9,7 @@ from transformers.models.mixtral.modeling_mixtral import MixtralConfig, MixtralE
 
 
 class PhimoeConfig(MixtralConfig):
-    model_type, base_model_tp_plan = "phimoe", experts_tp_plan()
+    model_type, base_model_tp_plan, leaves_head_dim = "phimoe", experts_tp_plan(), False
     vocab_size: int = 32064
     intermediate_size: int = 6400
     max_position_embeddings: int = 131072

@@ -4,6 +4,8 @@ from functools import wraps
 import torch
 from torch import nn
 
+from transformers.releases import refuse
+
 
 def grow_dynamic(self, position_ids, device, prefix="", kind=None):
     """`reached`: how far generate() is, which its positions do not tell."""
@@ -41,6 +43,8 @@ def dynamic_rope_update(rope_forward):
             grow_dynamic(self, position_ids, x.device, prefix, kind)
         elif kind == "longrope":
             choose_long(self, position_ids, x.device, prefix, kind)
+        elif kind == "raises":
+            refuse("/config/head_dim", "head_dim is null, which this rope_type multiplies: modeling_rope_utils.py raises TypeError")
         return rope_forward(self, x, position_ids, **keywords)
 
     return wrapper
@@ -73,6 +77,9 @@ ROPE_INIT_FUNCTIONS = {"linear": _frequencies, "dynamic": _frequencies, "yarn": 
                        "proportional": _proportional}
 
 
+READ_HEAD_DIM = "dynamic", "yarn", "longrope"  # as config.json has it
+
+
 class RotaryEmbedding(nn.Module):
     """What each decoder has as a class of its own."""
 
@@ -80,10 +87,15 @@ class RotaryEmbedding(nn.Module):
         super().__init__()
         self.config = config
         self.max_seq_len_cached = self.original_max_seq_len = config.max_position_embeddings
-        self.rope_type = config.rope_parameters["rope_type"]
-        init = self.compute_default_rope_parameters if self.rope_type == "default" else ROPE_INIT_FUNCTIONS[self.rope_type]
+        self.rope_type = self.kind(config.rope_parameters)
+        if getattr(config, "head_dim_unknown", False) and self.rope_type in READ_HEAD_DIM:
+            self.rope_type = "raises"  # once a step runs: what is asked beside it is asked of the newest release
+        init = ROPE_INIT_FUNCTIONS.get(self.rope_type, self.compute_default_rope_parameters)
         inv_freq, self.attention_scaling = init(config)
         self.keep(inv_freq)
+
+    def kind(self, rope):
+        return rope["rope_type"]
 
     def keep(self, inv_freq):
         self.register_buffer("inv_freq", inv_freq, persistent=False)

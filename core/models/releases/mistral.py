@@ -1,6 +1,8 @@
 """mistral by earlier releases."""
 from transformers.releases import quirks
 
+MistralConfig.leaves_head_dim = quirks.head_dim_left == 1
+
 if quirks.rope_tables_kept:
     from transformers.models.llama.modeling_llama import reads_tables
 

@@ -1,6 +1,8 @@
 """mixtral by earlier releases."""
 from transformers.releases import of, quirks
 
+MixtralConfig.leaves_head_dim = quirks.head_dim_left > 0
+
 if quirks.experts_in_turn:
     from transformers.activations import ACT2FN
     from transformers.modeling_moe import routed_forward
