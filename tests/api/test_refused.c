@@ -27,6 +27,7 @@ static const struct {
     {ON_4_40("llama", ROPE("llama3")), 422, "field-conflict", "/stack/transformers"},
     {"{\"config\":{\"model_type\":\"phi3\",\"vocab_size\":1000,\"hidden_size\":256,\"num_attention_heads\":4}," GPU "}", 422, "modeling-raised", "/config"}, /* pad_token_id */
     {ON_4_40("llama", ROPE("yarn")), 422, "field-conflict", "/stack/transformers"},
+    {ON_4_40("olmo", ROPE("linear")), 422, "field-conflict", "/config/rope_scaling"}, /* it wants it by `type` */
     {ON_4_40("mistral", "\"num_attention_heads\":12,\"num_key_value_heads\":4,\"head_dim\":64"), 422, "field-conflict", "/stack/transformers"},
     {"", 400, "malformed-json", ""},
     {"{", 400, "malformed-json", ""},

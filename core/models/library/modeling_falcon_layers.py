@@ -53,9 +53,9 @@ class FalconAttention(nn.Module):
     def turned(self, q, k, v, position_embeddings, position_ids):
         return apply_rotary_pos_emb(q, k, *position_embeddings)
 
-    def laid_out(self, q, k, v, attention_mask):
+    def laid_out(self, x, attention_mask):
         """For the kernel of sdpa."""
-        return q, k, v
+        return x
 
     def heads(self, fused, position_embeddings, alibi, layer_past, position_ids):
         kv_heads = self.num_heads if self.grouped else self.num_kv_heads
@@ -93,7 +93,9 @@ class FalconAttention(nn.Module):
             output = self.dense(merged)
             return output, None
         if kernel == "sdpa":
-            q, k, v = self.laid_out(q, k, v, attention_mask)
+            q = self.laid_out(q, attention_mask)
+            k = self.laid_out(k, attention_mask)
+            v = self.laid_out(v, attention_mask)
             causal = self.is_causal and attention_mask is None and length > 1
             dropout = self.attention_dropout.p if alibi is not None and self.training else 0.0
             output = scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, dropout_p=dropout, is_causal=causal)

@@ -63,10 +63,8 @@ if not quirks.masks_by_utils:
     from transformers.modeling_attn_mask_utils import NO_WINDOW, flash_mask, is_full, mask_of_positions, to_4d, unmask_unattended
 
     @of(FalconAttention)
-    def laid_out(self, q, k, v, attention_mask):
-        if attention_mask is None:
-            return q, k, v
-        return q.contiguous(), k.contiguous(), v.contiguous()
+    def laid_out(self, x, attention_mask):
+        return x if attention_mask is None else x.contiguous()
 
     def causal_mask_of(config, inputs_embeds, attention_mask, position, alibi):
         """alibi is part of it for sdpa, and for all once masks are made of positions."""

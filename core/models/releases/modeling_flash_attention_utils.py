@@ -16,7 +16,8 @@ if quirks.flash_looks_for_packing < 6:
             refuse("/stack/transformers", "4.54 cuts every batch without padding into sequences by its position ids "
                    "(modeling_flash_attention_utils.py _prepare_from_posids); that is not modelled")
         if how == 1 or (how == 2 and batch == 1):
-            return not (torch.diff(position_ids, dim=-1) >= 0).all()
+            rises = (torch.diff(position_ids, dim=-1) >= 0).all()
+            return attention_mask is None and not rises  # of a padded row it is asked and not looked at
         if how == 2:
             return False
         packed = _rising(position_ids, batch)
