@@ -243,7 +243,7 @@ void autocast_leave(struct run *r)
     r->n_casts = 0;
 }
 
-/* autocast_mode.cpp cached_cast: the half copy of an fp32 leaf that trains is made once. */
+/* autocast_mode.cpp cached_cast: the half copy of an fp32 leaf that trains is made once; what to_local() gives under no_grad() is none. */
 static val autocast_half(struct run *r, val v)
 {
     struct value *x = &r->values[v];
@@ -254,7 +254,7 @@ static val autocast_half(struct run *r, val v)
         return v;
     if (x->cast)
         return x->cast;
-    kept = x->leaf && x->requires_grad && x->dtype == DTYPE_FP32 && !x->view && !r->casts_uncached && r->n_casts < r->max_casts;
+    kept = x->leaf && x->requires_grad && x->dtype == DTYPE_FP32 && !x->view && !r->casts_uncached && r->n_casts < r->max_casts && (followed || !x->shard);
     r->grad_enabled = followed || (kept && r->q->autocast_caches_followed);
     cast = to_dtype(r, v, r->autocast_dtype);
     r->grad_enabled = followed;

@@ -116,7 +116,8 @@ struct value {
     bool requires_grad, floating, contiguous;
     bool leaf : 1, view : 1;
     bool parameter : 1; /* an nn.Parameter itself, no view of one */
-    uint8_t made : 5;   /* enum view_made */
+    bool shard : 1;     /* a parameter whose forward has a part of it, no leaf, where nothing is recorded */
+    uint8_t made : 4;   /* enum view_made */
     val cast;         /* a leaf's half copy in autocast's cache, 0: none */
     val base;         /* views.h: of a view, the tensor that it is of, held; 0: of none, or nobody writes into it where a gradient passes */
     union {

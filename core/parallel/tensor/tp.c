@@ -316,6 +316,9 @@ struct tp {
 /* A foreach kernel takes DTensors or plain tensors, not both: each group of the optimizer is parted. */
 static void train_one(void *context, struct module *m, struct param *p)
 {
+    struct wrapping *w = context;
+
+    w->r->values[p->value].shard = p == m->weight && m->kind == MODULE_LINEAR && tp_is_sharded(m); /* should_use_local_tensors() */
     if (p->requires_grad && !p->tied)
         wrapping_train(context, p->value, 2U * p->group + !tp_is_sharded(m));
 }
