@@ -2,6 +2,7 @@
 import torch
 from torch import nn
 
+from transformers.configuration_utils import windows_but_every
 from transformers.modeling_decoder import DecoderOfKinds
 from transformers.modeling_moe import Experts, MoeCausalLM, TopKRouter, experts_tp_plan
 from transformers.modeling_norm import RMSNormCastLast
@@ -34,7 +35,7 @@ class AfmoeConfig(LlamaConfig):
     def __post_init__(self, **kwargs):
         if self.layer_types is None:
             every = self.global_attn_every_n_layers
-            self.layer_types = ["sliding_attention" if (i + 1) % every else "full_attention" for i in range(self.num_hidden_layers)]
+            self.layer_types = windows_but_every(every, self.num_hidden_layers)
         super().__post_init__(**kwargs)
 
 

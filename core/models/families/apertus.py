@@ -1,6 +1,7 @@
 """apertus: llama with norms over heads, and arcee's feed-forward around an activation that is trained."""
+from transformers.modeling_normed_heads import NormedHeads
 from transformers.models.arcee.modeling_arcee import ArceeMLP
-from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Config
 
 
@@ -15,17 +16,8 @@ class ApertusConfig(LlamaConfig):
     pad_token_id: int | None = 3
 
 
-class ApertusAttention(LlamaAttention):
-    def __init__(self, config, layer_idx):
-        super().__init__(config, layer_idx)
-        self.q_norm = LlamaRMSNorm(self.head_dim, config.rms_norm_eps)
-        self.k_norm = LlamaRMSNorm(self.head_dim, config.rms_norm_eps)
-
-    def project(self, x):
-        q, k, v = super().project(x)
-        q = self.q_norm(q)
-        k = self.k_norm(k)
-        return q, k, v
+class ApertusAttention(NormedHeads, LlamaAttention):
+    pass
 
 
 class ApertusDecoderLayer(LlamaDecoderLayer):

@@ -1,7 +1,5 @@
 """arcee: llama with a feed-forward of two projections around a squared ReLU."""
-from torch import nn
-
-from transformers.activations import ACT2FN
+from transformers.modeling_plain_mlp import PlainMLP
 from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 
 
@@ -14,16 +12,11 @@ class ArceeConfig(LlamaConfig):
     rms_norm_eps: float = 1e-5
 
 
-class ArceeMLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        bias = getattr(config, "mlp_bias", False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=bias)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=bias)
-        self.act_fn = ACT2FN[config.hidden_act]
+class ArceeMLP(PlainMLP):
+    names = "up_proj", "act_fn", "down_proj"
 
-    def forward(self, x):
-        return self.down_proj(self.act_fn(self.up_proj(x)))
+    def bias(self, config):
+        return getattr(config, "mlp_bias", False)
 
 
 class ArceeDecoderLayer(LlamaDecoderLayer):

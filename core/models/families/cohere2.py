@@ -1,4 +1,5 @@
 """cohere2: cohere with a window in three of four layers, which alone rotate."""
+from transformers.configuration_utils import windows_but_every
 from transformers.modeling_decoder import DecoderOfKinds
 from transformers.models.cohere.modeling_cohere import CohereAttention, CohereConfig, CohereDecoderLayer, CohereForCausalLM, CohereModel
 
@@ -15,7 +16,7 @@ class Cohere2Config(CohereConfig):
         if self.head_dim is None:
             self.head_dim = self.hidden_size // self.num_attention_heads
         if self.layer_types is None:
-            self.layer_types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(self.num_hidden_layers)]
+            self.layer_types = windows_but_every(pattern, self.num_hidden_layers)
         super().__post_init__(**kwargs)
 
 

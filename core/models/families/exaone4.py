@@ -1,5 +1,7 @@
 """exaone4: olmo2's norms after attention and feed-forward, norms over heads, and windows in three of four layers, which then alone rotate."""
+from transformers.configuration_utils import windows_but_every
 from transformers.masking_utils import create_masks_for_layers
+from transformers.modeling_normed_heads import NormedHeads
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaForCausalLM, LlamaModel, LlamaRMSNorm, apply_rotary_pos_emb
 from transformers.models.olmo2.modeling_olmo2 import Olmo2DecoderLayer
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Config
@@ -19,27 +21,18 @@ class Exaone4Config(LlamaConfig):
         if self.sliding_window is None:
             self.sliding_window_pattern = 0
         if self.layer_types is None:
-            pattern = self.sliding_window_pattern
-            self.layer_types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(self.num_hidden_layers)]
+            self.layer_types = windows_but_every(self.sliding_window_pattern, self.num_hidden_layers)
         super().__post_init__(**kwargs)
 
 
-class Exaone4Attention(LlamaAttention):
+class Exaone4Attention(NormedHeads, LlamaAttention):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
         self.is_sliding = config.layer_types[layer_idx] == "sliding_attention"
         self.keywords = {"sliding_window": config.sliding_window if self.is_sliding else None}
-        self.q_norm = LlamaRMSNorm(self.head_dim, eps=config.rms_norm_eps)
-        self.k_norm = LlamaRMSNorm(self.head_dim, eps=config.rms_norm_eps)
 
     def biases(self, config):
         return False, False
-
-    def project(self, x):
-        q, k, v = super().project(x)
-        q = self.q_norm(q)
-        k = self.k_norm(k)
-        return q, k, v
 
     def rotate(self, q, k, cos, sin):
         return apply_rotary_pos_emb(q, k, cos, sin) if self.config.sliding_window is None or self.is_sliding else (q, k)

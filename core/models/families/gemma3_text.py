@@ -1,5 +1,7 @@
 """gemma3_text: gemma2 with norms over the heads of query and key instead of capped scores, and a rotation for each kind of layer."""
+from transformers.configuration_utils import windows_but_every
 from transformers.modeling_decoder import DecoderOfKinds
+from transformers.modeling_normed_heads import NormedHeads
 from transformers.modeling_rope_utils import RotaryEmbeddingOfKinds
 from transformers.models.gemma2.modeling_gemma2 import Gemma2Attention, Gemma2Config, Gemma2DecoderLayer, Gemma2ForCausalLM, Gemma2Model
 from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
@@ -20,25 +22,19 @@ class Gemma3TextConfig(Gemma2Config):
             refuse("/use_bidirectional_attention", "use_bidirectional_attention true: attention in both directions is not modelled")
         pattern = kwargs.pop("sliding_window_pattern", 6)
         if self.layer_types is None:
-            self.layer_types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(self.num_hidden_layers)]
+            self.layer_types = windows_but_every(pattern, self.num_hidden_layers)
         super().__post_init__(**kwargs)
 
     def _rope(self, others):
         self.rope_by_kind(others, 1000000.0, others.pop("rope_local_base_freq", 10000.0))
 
 
-class Gemma3Attention(Gemma2Attention):
+class Gemma3Attention(NormedHeads, Gemma2Attention):
+    norm = Gemma2RMSNorm
+
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
         self.keywords.pop("softcap")
-        self.q_norm = Gemma2RMSNorm(config.head_dim, eps=config.rms_norm_eps)
-        self.k_norm = Gemma2RMSNorm(config.head_dim, eps=config.rms_norm_eps)
-
-    def project(self, x):
-        q, k, v = super().project(x)
-        q = self.q_norm(q)
-        k = self.k_norm(k)
-        return q, k, v
 
 
 class Gemma3DecoderLayer(Gemma2DecoderLayer):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
-from transformers.configuration_utils import PreTrainedConfig
+from transformers.configuration_utils import PreTrainedConfig, windows_but_every
 from transformers.modeling_decoder import DecoderOfKinds, ScaledEmbedding, begin
 from transformers.modeling_gemma4 import Gemma4RMSNorm, KVSharingDict, attend_and_share, turned
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -57,7 +57,7 @@ class Gemma3nTextConfig(PreTrainedConfig):
         if not isinstance(self.intermediate_size, list):
             self.intermediate_size = [self.intermediate_size] * layers
         if self.layer_types is None:
-            self.layer_types = ["sliding_attention" if (i + 1) % 5 else "full_attention" for i in range(layers)]
+            self.layer_types = windows_but_every(5, layers)
         if self.activation_sparsity_pattern is None:
             sparse = 10 if layers > 10 else 0
             self.activation_sparsity_pattern = [0.95] * sparse + [0.0] * (layers - sparse)

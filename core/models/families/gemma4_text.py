@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from transformers.configuration_utils import PreTrainedConfig
+from transformers.configuration_utils import PreTrainedConfig, windows_but_every
 from transformers.modeling_decoder import ScaledEmbedding, begin
 from transformers.modeling_gemma4 import Gemma4RMSNorm, Gemma4TextDecoderLayer, Gemma4TextRotaryEmbedding, Gemma4TextRouter, KVSharingDict
 from transformers.modeling_moe import experts_tp_plan
@@ -54,7 +54,7 @@ class Gemma4TextConfig(PreTrainedConfig):
         if self.use_bidirectional_attention == "all":
             refuse("/use_bidirectional_attention", "use_bidirectional_attention all: attention in both directions is not modelled")
         if self.layer_types is None:
-            self.layer_types = ["sliding_attention" if (i + 1) % 6 else "full_attention" for i in range(self.num_hidden_layers)]
+            self.layer_types = windows_but_every(6, self.num_hidden_layers)
         self.layer_types[-1] = "full_attention"
         if layers := kwargs.pop("per_layer_config", None):
             self._take_layers({int(i): differs for i, differs in layers.items()})

@@ -2,11 +2,11 @@
 import torch
 from torch import nn
 
-from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.eager_attention import eager_attention_forward
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, attend, begin, capture_outputs, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_plain_mlp import PlainMLP
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb
 from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_tp import tp_plan
@@ -38,15 +38,8 @@ class GPTNeoXConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
 
-class GPTNeoXMLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.dense_h_to_4h = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.dense_4h_to_h = nn.Linear(config.intermediate_size, config.hidden_size)
-        self.act = ACT2FN[config.hidden_act]
-
-    def forward(self, x):
-        return self.dense_4h_to_h(self.act(self.dense_h_to_4h(x)))
+class GPTNeoXMLP(PlainMLP):
+    names = "dense_h_to_4h", "act", "dense_4h_to_h"
 
 
 class GPTNeoXRotaryEmbedding(RotaryEmbedding):

@@ -1,11 +1,11 @@
 """granitemoehybrid: granite with Mamba 2 mixers in most layers, a shared MLP, and experts beside it where it has some."""
 from torch import nn
 
-from transformers.activations import ACT2FN
 from transformers.masking_utils import masks_of_kinds
 from transformers.modeling_mamba2 import Mamba2Mixer, Mamba2Sizes
 from transformers.modeling_moe import experts_tp_plan
 from transformers.models.granitemoe.modeling_granitemoe import GraniteMoeAttention, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeMoE, given
+from transformers.models.granitemoeshared.modeling_granitemoeshared import GraniteMoeSharedMLP
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaModel, apply_rotary_pos_emb
 
 
@@ -16,21 +16,6 @@ class GraniteMoeHybridConfig(Mamba2Sizes, GraniteMoeConfig):
     shared_intermediate_size: int = 1024
     position_embedding_type: str | None = None
     layer_types: list | None = None
-
-
-class GraniteMoeHybridMLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.activation = ACT2FN[config.hidden_act]
-        self.input_linear = nn.Linear(config.hidden_size, config.shared_intermediate_size * 2, bias=False)
-        self.output_linear = nn.Linear(config.shared_intermediate_size, config.hidden_size, bias=False)
-
-    def forward(self, hidden_states):
-        hidden_states = self.input_linear(hidden_states)
-        halves = hidden_states.chunk(2, dim=-1)
-        hidden_states = self.activation(halves[0]) * halves[1]
-        hidden_states = self.output_linear(hidden_states)
-        return hidden_states
 
 
 class GraniteMoeHybridAttention(GraniteMoeAttention):
@@ -47,7 +32,7 @@ class GraniteMoeHybridDecoderLayer(LlamaDecoderLayer):
         self.has_experts, self.multiplier = config.num_local_experts > 0, config.residual_multiplier
         if self.has_experts:
             self.block_sparse_moe = GraniteMoeMoE(config)
-        self.shared_mlp = GraniteMoeHybridMLP(config)
+        self.shared_mlp = GraniteMoeSharedMLP(config)
         self.scans = config.layer_types[layer_idx] == "linear_attention"
         if self.scans:
             self.mamba = Mamba2Mixer(config, layer_idx)

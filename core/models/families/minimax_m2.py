@@ -3,8 +3,9 @@ import torch
 from torch import nn
 
 from transformers.modeling_moe import MoeCausalLM, experts_tp_plan
+from transformers.modeling_normed_heads import NormedWhole
 from transformers.modeling_rope_utils import apply_rotary_pos_emb_partly
-from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock, MixtralTopKRouter
 
 
@@ -58,23 +59,11 @@ class MiniMaxM2SparseMoeBlock(MixtralSparseMoeBlock):
         return self.gate(hidden_states, self.e_score_correction_bias)
 
 
-class MiniMaxM2Attention(LlamaAttention):
+class MiniMaxM2Attention(NormedWhole, LlamaAttention):
     rotate = staticmethod(apply_rotary_pos_emb_partly)
-
-    def __init__(self, config, layer_idx):
-        super().__init__(config, layer_idx)
-        self.q_norm = LlamaRMSNorm(config.num_attention_heads * self.head_dim, config.rms_norm_eps)
-        self.k_norm = LlamaRMSNorm(config.num_key_value_heads * self.head_dim, config.rms_norm_eps)
 
     def biases(self, config):
         return False, False
-
-    def project(self, x):
-        shape = (*x.shape[:-1], -1, self.head_dim)
-        q = self.q_norm(self.q_proj(x))
-        k = self.k_norm(self.k_proj(x))
-        v = self.v_proj(x)
-        return q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2)
 
 
 class MiniMaxM2DecoderLayer(LlamaDecoderLayer):

@@ -2,6 +2,7 @@
 import torch
 
 from transformers.modeling_norm import RMSNormCastLast
+from transformers.modeling_normed_heads import NormedWhole
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.models.llama.modeling_llama import LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
@@ -25,24 +26,14 @@ class Olmo2RotaryEmbedding(LlamaRotaryEmbedding):
         return cos, sin
 
 
-class Olmo2Attention(LlamaAttention):
+class Olmo2Attention(NormedWhole, LlamaAttention):
+    norm = Olmo2RMSNorm
+
     @staticmethod
     def rotate(q, k, cos, sin):
         q_dtype, k_dtype = q.dtype, k.dtype
         q, k = apply_rotary_pos_emb(q, k, cos, sin)
         return q.to(q_dtype), k.to(k_dtype)
-
-    def __init__(self, config, layer_idx):
-        super().__init__(config, layer_idx)
-        self.q_norm = Olmo2RMSNorm(config.num_attention_heads * self.head_dim, config.rms_norm_eps)
-        self.k_norm = Olmo2RMSNorm(config.num_key_value_heads * self.head_dim, config.rms_norm_eps)
-
-    def project(self, x):
-        shape = (*x.shape[:-1], -1, self.head_dim)
-        q = self.q_norm(self.q_proj(x))
-        k = self.k_norm(self.k_proj(x))
-        v = self.v_proj(x)
-        return q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2)
 
 
 class Olmo2DecoderLayer(LlamaDecoderLayer):

@@ -1,4 +1,5 @@
 """olmo3: olmo2 with a window in three of four layers, and a rotation for each kind of layer."""
+from transformers.configuration_utils import windows_but_every
 from transformers.modeling_decoder import DecoderOfKinds
 from transformers.modeling_rope_utils import RotaryEmbeddingOfKinds
 from transformers.models.olmo2.modeling_olmo2 import Olmo2Attention, Olmo2Config, Olmo2DecoderLayer, Olmo2ForCausalLM, Olmo2Model
@@ -11,7 +12,7 @@ class Olmo3Config(Olmo2Config):
 
     def __post_init__(self, **kwargs):
         if self.layer_types is None:
-            self.layer_types = ["sliding_attention" if (i + 1) % 4 else "full_attention" for i in range(self.num_hidden_layers)]
+            self.layer_types = windows_but_every(4, self.num_hidden_layers)
         super().__post_init__(**kwargs)
 
     def _rope(self, others):

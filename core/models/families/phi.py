@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from transformers.activations import ACT2FN
+from transformers.modeling_plain_mlp import PlainMLP
 from transformers.modeling_tp import tp_plan
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
@@ -55,22 +55,8 @@ class PhiAttention(PartlyRotated):
         return True, True
 
 
-class PhiMLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.activation_fn = ACT2FN[config.hidden_act]
-        self.fc1 = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.fc2 = nn.Linear(config.intermediate_size, config.hidden_size)
-
-    def forward(self, x):
-        x = self.fc1(x)
-        x = self.activation_fn(x)
-        x = self.fc2(x)
-        return x
-
-
 class PhiDecoderLayer(LlamaDecoderLayer):
-    attention, feed_forward, norm = PhiAttention, PhiMLP, nn.LayerNorm
+    attention, feed_forward, norm = PhiAttention, PlainMLP, nn.LayerNorm
 
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)

@@ -1,7 +1,7 @@
 """starcoder2: llama with layer norms, biases, a plain feed-forward, dropout, and a window in every layer where there is one."""
 from torch import nn
 
-from transformers.activations import ACT2FN
+from transformers.modeling_plain_mlp import PlainMLP
 from transformers.modeling_tp import tp_plan
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer
 from transformers.models.mistral.modeling_mistral import MistralForCausalLM, MistralModel
@@ -26,19 +26,19 @@ class Starcoder2Config(LlamaConfig):
     tie_word_embeddings: bool = True
 
 
-class Starcoder2MLP(nn.Module):
+class Starcoder2MLP(PlainMLP):
+    names = "c_fc", "act", "c_proj"
+
     def __init__(self, config):
-        super().__init__()
-        self.c_fc = nn.Linear(config.hidden_size, config.intermediate_size, bias=config.use_bias)
-        self.c_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.use_bias)
-        self.act, self.residual_dropout = ACT2FN[config.hidden_act], config.residual_dropout
+        super().__init__(config)
+        self.residual_dropout = config.residual_dropout
+
+    def bias(self, config):
+        return config.use_bias
 
     def forward(self, x):
-        x = self.c_fc(x)
-        x = self.act(x)
-        x = self.c_proj(x)
-        x = nn.functional.dropout(x, p=self.residual_dropout, training=self.training)
-        return x
+        x = super().forward(x)
+        return nn.functional.dropout(x, p=self.residual_dropout, training=self.training)
 
 
 class Starcoder2Attention(LlamaAttention):

@@ -3,6 +3,11 @@
 OLDER_KINDS = {"mamba": "linear_attention", "attention": "full_attention"}  # of layers
 
 
+def windows_but_every(n, layers):
+    """Kinds of layers: each n-th attends to all."""
+    return ["sliding_attention" if (i + 1) % n else "full_attention" for i in range(layers)]
+
+
 class PreTrainedConfig:
     model_type = ""
     attribute_map = {}
