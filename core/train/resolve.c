@@ -575,7 +575,8 @@ static const char *optimizer_gap(const struct recipe *r, enum optim_kind kind)
     return NULL;
 }
 
-/* Whole parameters stay whole on one GPU, under DDP and in a pipeline's stage; ZeRO and FSDP1 hand flat tensors over, fully_shard and tensor parallelism DTensors. */
+/* Whole parameters stay whole on one GPU, under DDP and in a pipeline's stage; ZeRO and FSDP1 hand flat tensors over, fully_shard and tensor
+ * parallelism DTensors. */
 static enum err_code check_optimizer(const struct recipe *r, const struct resolving *c, struct err *err)
 {
     const struct optimizer_row *row = &optimizer_rows[r->optimizer];
