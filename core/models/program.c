@@ -386,27 +386,13 @@ static bool tie_embeddings(struct model *m)
     return true;
 }
 
-/* get_expanded_tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"}, where the config has tie_word_embeddings. Before 5.0 tie_weights():
- * what get_output_embeddings() gives, unless the config says no. */
-static bool tie_all(struct program *p, struct model *m, const struct program_source *from, sv config)
+/* tie()s what {target: source} names. */
+static bool tie_named(struct program *p, struct model *m, sv keys)
 {
     struct script *s = p->s;
-    sv keys = sv_none(), flag = sv_none(), key, value;
-    bool named = m->q->ties_named_weights || !(from->installed || from->n_files);
-    int tied = script_find(s, config, script_symbol(s, "tie_word_embeddings"), &flag) == 0 ? script_truth(s, flag) : !named;
+    sv key, value;
     uint32_t at = 0;
 
-    sv_drop(s, flag);
-    if (tied <= 0)
-        return tied == 0;
-    if (!named)
-        return tie_embeddings(m);
-    if (script_find(s, p->model, script_symbol(s, "_tied_weights_keys"), &keys) < 0)
-        return false;
-    if (sv_given(keys) && !sv_is(keys, KIND_DICT)) {
-        (void)script_leave(s, "_tied_weights_keys that is no dict, which transformers 5 refuses");
-        return false;
-    }
     while (sv_is(keys, KIND_DICT) && dict_each(keys, &at, &key, &value)) {
         struct module *head = NULL, *table = NULL;
         struct param *a = param_at(&m->tree, str_text(key, NULL), &head), *b = param_at(&m->tree, str_text(value, NULL), &table);
@@ -417,8 +403,45 @@ static bool tie_all(struct program *p, struct model *m, const struct program_sou
         }
         tie(a, b);
     }
-    sv_drop(s, keys);
     return true;
+}
+
+/* Of the models within an installed one: zamba's shared layers. */
+static bool tie_within(struct program *p, struct model *m)
+{
+    sv keys = script_call_method(p->s, p->model, script_symbol(p->s, "tied_within"), 0, NULL);
+    bool good = sv_ok(keys) && tie_named(p, m, keys);
+
+    sv_drop(p->s, keys);
+    return good;
+}
+
+/* get_expanded_tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"}, where the config has tie_word_embeddings. Before 5.0 tie_weights():
+ * what get_output_embeddings() gives, unless the config says no. */
+static bool tie_all(struct program *p, struct model *m, const struct program_source *from, sv config)
+{
+    struct script *s = p->s;
+    sv keys = sv_none(), flag = sv_none();
+    bool named = m->q->ties_named_weights || !(from->installed || from->n_files);
+    int tied = script_find(s, config, script_symbol(s, "tie_word_embeddings"), &flag) == 0 ? script_truth(s, flag) : !named;
+    bool good;
+
+    sv_drop(s, flag);
+    if (named && from->installed && tied >= 0 && !tie_within(p, m))
+        return false;
+    if (tied <= 0)
+        return tied == 0;
+    if (!named)
+        return tie_embeddings(m);
+    if (script_find(s, p->model, script_symbol(s, "_tied_weights_keys"), &keys) < 0)
+        return false;
+    if (sv_given(keys) && !sv_is(keys, KIND_DICT)) {
+        (void)script_leave(s, "_tied_weights_keys that is no dict, which transformers 5 refuses");
+        return false;
+    }
+    good = tie_named(p, m, keys);
+    sv_drop(s, keys);
+    return good;
 }
 
 /* What the model answers to a question of PreTrainedModel's; NULL: nothing. */

@@ -205,6 +205,29 @@ class TinyForSequenceClassification(TinyForCausalLM):
             done, answer = self.ask({**REQUEST, "stack": {"transformers": release[:-2]}})
             self.assertIs((answer or {}).get("fits"), True, answer or done.stderr)
 
+    def test_layers_that_a_model_within_ties(self):
+        """zamba: the model within says which of its modules are others, and its config that they are tied"""
+        inner = FILES[MODELING].replace("class TinyForCausalLM", """class TinyModel(PreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.layers = nn.ModuleList([TinyLayer(config) for _ in range(config.num_hidden_layers)])
+        self._tied_weights_keys = {"layers.1": "layers.0"}
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class TinyForCausalLM""").replace("self.layers = nn.ModuleList([TinyLayer(config) for _ in range(config.num_hidden_layers)])\n        self.lm_head",
+                                  "self.model = TinyModel(config)\n        self.lm_head").replace("        for layer in self.layers:\n            x = layer(x)\n        logits",
+                                                                                            "        x = self.model(x)\n        logits")
+        config = FILES["models/tiny/configuration_tiny.py"]
+        for tied in (False, True):
+            lay(self.folder, {MODELING: inner, "models/tiny/configuration_tiny.py": config.replace("embeddings: bool = False", f"embeddings: bool = {tied}")})
+            done, answer = self.ask()
+            self.assertEqual((answer or {}).get("model", {}).get("parameters"), PARAMETERS - tied * (128 * 512 + 512 + 512 * 128 + 128), answer or done.stderr)
+
     def test_kinds_of_layers_are_renamed_from_5_13(self):
         """Before, bamba's are a property that nobody sets."""
         config = FILES["models/tiny/configuration_tiny.py"] + ("    attribute_map = {'layer_types': 'layers_block_type'}\n\n    @property\n    def layers_block_type(self):\n"

@@ -101,6 +101,27 @@ class PreTrainedModel(nn.Module):
     def post_init(self):
         pass
 
+    def tied_within(self):
+        """{target: source} of the models within this one, as get_expanded_tied_weights_keys() finds them: parameters below a module take those below
+        another in the order of their names, again and again."""
+        found = {}
+        for name, model in self.named_children():
+            if not isinstance(model, PreTrainedModel):
+                continue
+            for target, source in model.tied_within().items():
+                found[f"{name}.{target}"] = f"{name}.{source}"
+            keys = model._tied_weights_keys if getattr(model.config, "tie_word_embeddings", False) else None
+            if isinstance(keys, dict) and keys:
+                below = sorted([n for n, _ in model.named_parameters(remove_duplicate=False)])
+                for target, source in keys.items():
+                    targets, sources = [[n for n in below if n.startswith(prefix)] for prefix in (target, source)]
+                    if not targets or not sources or len(targets) % len(sources):
+                        raise ValueError(f"_tied_weights_keys: parameters of {source} do not tie those of {target}")
+                    for i, n in enumerate(targets):
+                        of = f"{name}.{sources[i % len(sources)]}"
+                        found[f"{name}.{n}"] = found.get(of, of)
+        return found
+
     def init_weights(self):
         pass
 
