@@ -13,7 +13,7 @@
 
 #include "torch/run.h"
 
-enum { REGION_ARGS = 8, REGION_CLOSED = 6 };
+enum { REGION_ARGS = 12, REGION_CLOSED = 6 };
 
 /* Runs the layer on its positional arguments; the result is a temporary. `context` outlives the step. */
 typedef val (*region_function)(struct run *r, void *context, const val *args);

@@ -228,6 +228,14 @@ class TinyForCausalLM""").replace("self.layers = nn.ModuleList([TinyLayer(config
             done, answer = self.ask()
             self.assertEqual((answer or {}).get("model", {}).get("parameters"), PARAMETERS - tied * (128 * 512 + 512 + 512 * 128 + 128), answer or done.stderr)
 
+    def test_a_checkpoint_of_ten_arguments(self):
+        """mixtral's layers of 4.48 take nine"""
+        text = FILES[MODELING].replace("from torch import nn\n", "from torch import nn\nfrom torch.utils.checkpoint import checkpoint\n").replace(
+            "def forward(self, x):", "def forward(self, x, *rest):").replace("x = layer(x)", "x = checkpoint(layer.__call__, x, *[None] * 9, use_reentrant=False)")
+        lay(self.folder, {MODELING: text})
+        done, answer = self.ask()
+        self.assertIs((answer or {}).get("fits"), True, answer or done.stderr)
+
     def test_kinds_of_layers_are_renamed_from_5_13(self):
         """Before, bamba's are a property that nobody sets."""
         config = FILES["models/tiny/configuration_tiny.py"] + ("    attribute_map = {'layer_types': 'layers_block_type'}\n\n    @property\n    def layers_block_type(self):\n"
