@@ -17,6 +17,8 @@ enum { CONFIGS_MAX = 16, BODY_MAX = 16 << 10 };
 
 static const char *const values[] = {
     "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":128}",
+    "{\"model_type\":\"qwen3_moe\",\"hidden_size\":64,\"moe_intermediate_size\":32,\"num_hidden_layers\":24,\"num_attention_heads\":4,\"num_experts\":4,"
+    "\"num_experts_per_tok\":2,\"vocab_size\":128,\"output_router_logits\":true}",
     "\"facebook/opt-125m\"",
     "\"gpt2\"",
     "\"T4\"",
