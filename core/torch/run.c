@@ -471,7 +471,7 @@ static inline val value_sized(struct run *r, enum dtype dtype, int ndim, const i
     x->dtype = (uint8_t)dtype;
     x->ndim = (uint8_t)ndim;
     x->output_nr = 0;
-    x->requires_grad = x->leaf = x->view = false;
+    x->requires_grad = x->leaf = x->view = x->parameter = x->shard = false;
     x->floating = x->contiguous = true;
     x->made = MADE_PLAIN;
     x->cast = x->base = x->n_views = 0;
@@ -514,7 +514,7 @@ val value_alias(struct run *r, val of)
     x->refs = 1;
     x->output_nr = 0;
     x->requires_grad = x->leaf = false;
-    x->view = x->parameter = false;
+    x->view = x->parameter = x->shard = false;
     x->floating = true;
     x->made = MADE_PLAIN;
     x->cast = x->base = x->n_views = 0;

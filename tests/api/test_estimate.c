@@ -589,7 +589,33 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("api/estimate", unit_test(shards_an_encoder);
+/* A slot, a node, a module that is taken has to be made anew: in a daemon it is what another question left. */
+#define SMALL(type, more) "\"config\":{\"model_type\":\"" type "\",\"hidden_size\":256,\"num_hidden_layers\":4,\"num_attention_heads\":4,\"vocab_size\":1000" more "}"
+#define ON(n)             "\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":" n "}"
+static const char *const over_what_was[] = {
+    "{" SMALL("bloom", "") "," ON("1") ",\"training\":{\"precision\":\"bf16-mixed\",\"gradient_checkpointing\":true,\"checkpoint_reentrant\":true,\"seq_len\":64}}",
+    "{" SMALL("llama", ",\"intermediate_size\":512") "," ON("1") ",\"training\":{\"tuning\":\"qlora\",\"seq_len\":64},\"stack\":{\"torch\":\"2.4\",\"transformers\":\"4.48\"}}",
+    "{" SMALL("qwen2", ",\"intermediate_size\":512,\"num_key_value_heads\":2") "," ON("4") ",\"training\":{\"precision\":\"bf16-mixed\",\"seq_len\":64}}",
+    "{" SMALL("qwen2", ",\"intermediate_size\":512,\"num_key_value_heads\":2") "," ON("4") ",\"training\":{\"tuning\":\"lora\",\"precision\":\"bf16-autocast\",\"seq_len\":64,\"stage\":\"dpo\"}}",
+    "{" SMALL("mixtral", ",\"intermediate_size\":512,\"num_local_experts\":4,\"output_router_logits\":true") "," ON("2") ",\"training\":{\"precision\":\"bf16-mixed\","
+    "\"seq_len\":64,\"gradient_accumulation_steps\":2}}",
+    "{" SMALL("gemma2", ",\"intermediate_size\":512,\"head_dim\":64,\"num_key_value_heads\":2") "," ON("2") ",\"training\":{\"methods\":[\"tp\",\"tp+fsdp2\",\"hsdp2\",\"pp\"],"
+    "\"precision\":\"bf16-mixed\",\"seq_len\":64}}",
+    "{" SMALL("llama", ",\"intermediate_size\":512") "," ON("1") ",\"workload\":\"inference\",\"inference\":{\"prompt_tokens\":32,\"new_tokens\":8}}",
+};
+
+START_TEST(what_memory_held_before_moves_nothing)
+{
+    struct reply zeros = ask_over(0, over_what_was[_i]), ones = ask_over(0xff, over_what_was[_i]);
+
+    ck_assert_int_eq(zeros.r.status, 200);
+    ck_assert_msg(zeros.r.bytes == ones.r.bytes && !memcmp(zeros.r.body, ones.r.body, zeros.r.bytes), "%s:\n%s\n%s", over_what_was[_i], zeros.r.body, ones.r.body);
+    reply_done(zeros);
+    reply_done(ones);
+}
+END_TEST
+
+UNIT_TESTS("api/estimate", unit_test(shards_an_encoder); unit_rows(what_memory_held_before_moves_nothing, over_what_was);
     unit_test(is_silent_of_what_was_not_asked);
     unit_test(leaves_what_liger_does_not_know);
     unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);

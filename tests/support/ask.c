@@ -24,7 +24,9 @@ static size_t builtin_configs(const struct api_needs *needs, struct api_config *
     return n;
 }
 
-static struct reply run_on(struct budget *budget, size_t room, const struct api_config *configs, size_t n, const char *method, const char *path,
+enum { AS_IT_COMES = -1 };
+
+static struct reply run_on(int filling, struct budget *budget, size_t room, const struct api_config *configs, size_t n, const char *method, const char *path,
                            const char *type, const char *body)
 {
     struct reply reply = {.block = malloc(room)};
@@ -39,6 +41,8 @@ static struct reply run_on(struct budget *budget, size_t room, const struct api_
         *query = 0;
         rq.query = query + 1;
     }
+    if (filling != AS_IT_COMES)
+        memset(reply.block, filling, room);
     arena_init(&arena, reply.block, room);
     api_needs(&rq, &reply.needs);
     if (!configs)
@@ -54,12 +58,12 @@ static struct reply run_on(struct budget *budget, size_t room, const struct api_
 static struct reply run(size_t room, const struct api_config *configs, size_t n, const char *method, const char *path, const char *type,
                         const char *body)
 {
-    return run_on(NULL, room, configs, n, method, path, type, body);
+    return run_on(AS_IT_COMES, NULL, room, configs, n, method, path, type, body);
 }
 
 struct reply ask_working(struct budget *budget, const char *body)
 {
-    return run_on(budget, API_ARENA_BYTES, NULL, 0, "POST", "/estimate", NULL, body);
+    return run_on(AS_IT_COMES, budget, API_ARENA_BYTES, NULL, 0, "POST", "/estimate", NULL, body);
 }
 
 struct reply ask_within(size_t room, const char *method, const char *path, const char *type, const char *body)
@@ -75,6 +79,11 @@ struct reply ask_with(const struct api_config *configs, size_t n, const char *me
 struct reply ask(const char *body)
 {
     return run(API_ARENA_BYTES, NULL, 0, "POST", "/estimate", NULL, body);
+}
+
+struct reply ask_over(int byte, const char *body)
+{
+    return run_on(byte, NULL, API_ARENA_BYTES, NULL, 0, "POST", "/estimate", NULL, body);
 }
 
 struct reply ask_get(const char *path)

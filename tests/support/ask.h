@@ -28,6 +28,9 @@ struct reply ask_with(const struct api_config *configs, size_t n, const char *me
 /* The same as ask() with a budget of work. */
 struct reply ask_working(struct budget *budget, const char *body);
 
+/* The same as ask() in memory whose bytes were all `byte`: malloc()'s of a daemon that has answered others is no zero. */
+struct reply ask_over(int byte, const char *body);
+
 /* A top-level string of the answer, "" where there is none. */
 const char *reply_text(const struct reply *reply, const char *name);
 
