@@ -63,7 +63,8 @@ __attribute__((noinline)) char *arena_str(struct arena *a, const char *s, size_t
 
 void arena_rewind(struct arena *a, unsigned char *mark)
 {
-    ASAN_POISON_MEMORY_REGION(mark, (size_t)(a->cur - mark));
+    if (mark < a->cur)
+        ASAN_POISON_MEMORY_REGION(mark, (size_t)(a->cur - mark));
     a->cur = mark; /* use after rewind is now a report */
     if (mark < a->kept_end)
         a->kept = a->kept_end = NULL;

@@ -38,7 +38,7 @@ void *arena_push_raw(struct arena *a, size_t size, size_t align, size_t count);
 /* A copy of `bytes` characters with a terminating zero; NULL when the arena is full. */
 char *arena_str(struct arena *a, const char *s, size_t bytes);
 
-/* Gives back everything pushed since `mark` (= a->cur at that time). */
+/* Gives back everything pushed since `mark` (= a->cur at that time). A mark above a->cur is the end of what arena_move() brought there: it stays. */
 void arena_rewind(struct arena *a, unsigned char *mark);
 
 /* All that was pushed since `mark` may be read at once, the gaps between too. */

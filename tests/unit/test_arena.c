@@ -81,6 +81,28 @@ START_TEST(rewinding_gives_back)
 }
 END_TEST
 
+/* A log that stood above what has been given back is moved down, and the arena ends behind it, above where it ended before. */
+START_TEST(what_was_moved_down_stays)
+{
+    static unsigned char room[256];
+    struct arena a;
+    unsigned char *begin, *late, *moved, *next;
+
+    arena_init(&a, room, sizeof room);
+    begin = a.cur;
+    ck_assert(arena_array_raw(&a, unsigned char, 64));
+    late = arena_array_raw(&a, unsigned char, 32);
+    memset(late, 7, 32);
+    a.cur = begin; /* as where something shorter took the place of what was kept */
+    moved = arena_move(begin, late, 32);
+    arena_rewind(&a, moved + 32);
+    next = arena_array_raw(&a, unsigned char, 8);
+    ck_assert_ptr_eq(next, begin + 32);
+    memset(next, 1, 8);
+    ck_assert_int_eq(moved[31], 7);
+}
+END_TEST
+
 START_TEST(strings_are_terminated)
 {
     struct arena a;
@@ -98,5 +120,6 @@ UNIT_TESTS("base/arena",
     unit_test(memory_is_aligned_and_zero);
     unit_test(what_is_opened_is_read_with_its_gaps);
     unit_test(rewinding_gives_back);
+    unit_test(what_was_moved_down_stays);
     unit_test(strings_are_terminated);
 )
