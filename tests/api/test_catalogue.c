@@ -150,6 +150,27 @@ START_TEST(a_saved_config_is_the_model_it_was_made_of)
 }
 END_TEST
 
+/* Layers that attend to all, as large as the others: save_pretrained() writes that nothing differs. */
+START_TEST(a_saved_config_whose_layers_are_alike)
+{
+#define GEMMA4(sizes)                                                                                                                             \
+    "{\"config\":{\"model_type\":\"gemma4_text\",\"hidden_size\":64,\"num_hidden_layers\":6,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":64," \
+    "\"intermediate_size\":128,\"vocab_size\":1000,\"vocab_size_per_layer_input\":1000," sizes "},\"cluster\":{\"gpu\":\"H200\"},\"training\":{" \
+    "\"methods\":\"single\",\"tuning\":\"full\",\"micro_batch_size\":1,\"seq_len\":32}}"
+    struct reply hub = ask(GEMMA4("\"global_head_dim\":64")), saved = ask(GEMMA4("\"per_layer_config\":{}")), wider = ask(GEMMA4("\"global_head_dim\":512"));
+    struct reply others = ask(GEMMA4("\"per_layer_config\":{\"3\":{\"head_dim\":128}}"));
+    double a, b, c;
+
+    ck_assert(json_number(reply_at(&hub, "model/parameters"), &a) && json_number(reply_at(&wider, "model/parameters"), &c));
+    ck_assert_msg(json_number(reply_at(&saved, "model/parameters"), &b) && a == b && b < c, "%s", saved.r.body);
+    ck_assert_int_eq(others.r.status, 422);
+    reply_done(hub);
+    reply_done(saved);
+    reply_done(wider);
+    reply_done(others);
+}
+END_TEST
+
 static void check_sketch(const struct builtin *b)
 {
     char body[768];
@@ -183,4 +204,4 @@ START_TEST(a_sketch_of_what_is_carried_never_raises)
 END_TEST
 
 UNIT_TESTS("api/catalogue", unit_rows(what_is_carried_is_answered, parts); unit_rows(a_sketch_of_what_is_carried_never_raises, parts);
-           unit_test(a_saved_config_is_the_model_it_was_made_of);)
+           unit_test(a_saved_config_is_the_model_it_was_made_of); unit_test(a_saved_config_whose_layers_are_alike);)

@@ -56,15 +56,16 @@ class Gemma4TextConfig(PreTrainedConfig):
         if self.layer_types is None:
             self.layer_types = windows_but_every(6, self.num_hidden_layers)
         self.layer_types[-1] = "full_attention"
-        if layers := kwargs.pop("per_layer_config", None):
+        if (layers := kwargs.pop("per_layer_config", None)) is not None:
             self._take_layers({int(i): differs for i, differs in layers.items()})
         super().__post_init__(**kwargs)
 
     def _take_layers(self, layers):
-        """What save_pretrained() writes of the two global sizes: an entry for each layer that attends to all (configuration_gemma4.py 5.23)."""
+        """What save_pretrained() writes of the two global sizes: what a layer that attends to all has unlike the others, {} where nothing
+        (configuration_gemma4.py 5.23)."""
         full = [i for i, kind in enumerate(self.layer_types) if kind == "full_attention"]
         same = layers.get(full[0], {})
-        if sorted(layers) != full or any(differs != same for differs in layers.values()) or set(same) - {"head_dim", "num_key_value_heads"}:
+        if set(layers) - set(full) or any(layers.get(i, {}) != same for i in full) or set(same) - {"head_dim", "num_key_value_heads"}:
             refuse("/config/text_config/per_layer_config", "sizes other than one head_dim and num_key_value_heads for all full_attention layers are not modelled")
         if "num_key_value_heads" in same and not self.attention_k_eq_v:
             refuse("/config/text_config/per_layer_config", "num_key_value_heads by layer without attention_k_eq_v is not modelled")
