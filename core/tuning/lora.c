@@ -510,13 +510,13 @@ static void copy_saved(struct run *r, const struct tree *t, const struct module 
     }
 }
 
-/* Parameters are adapted once all modules are; what is cast goes by the tree. */
 /* models/llama4/modeling_llama4.py Llama4Router; tuners/lora/layer.py Linear.forward reads the dtype of what its base returns */
 static bool returns_pair(const struct module *m)
 {
     return m->class_name && !strcmp(m->class_name, "Llama4Router");
 }
 
+/* Parameters are adapted once all modules are; what is cast goes by the tree. */
 void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o)
 {
     (void)o;
