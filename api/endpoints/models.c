@@ -320,6 +320,8 @@ static void write_types(struct jsonw *w, const char *wanted)
         jsonw_bool(w, "time", f->models & FAMILY_TIME);
         jsonw_bool(w, "tensor_parallel", f->models & FAMILY_TENSOR);
         jsonw_bool(w, "pipeline_parallel", f->models & FAMILY_PIPELINE);
+        if (f->no_stages[0])
+            jsonw_str(w, "pipeline_parallel_reason", f->no_stages);
         jsonw_bool(w, "inference", f->models & FAMILY_INFERENCE);
         write_releases(w, f->releases);
         jsonw_u64(w, "traced_steps", f->traced);

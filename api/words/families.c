@@ -5,7 +5,7 @@
 #define TENSOR    FAMILY_TENSOR
 #define PIPELINE  FAMILY_PIPELINE
 #define INFERENCE FAMILY_INFERENCE
-#define FAMILY(model_type, models, releases, traced) {model_type, models, releases, traced},
+#define FAMILY(model_type, models, releases, traced, no_stages) {model_type, models, releases, traced, no_stages},
 
 const struct family_row families[] = {
 #include "api/words/families.def"

@@ -20,9 +20,10 @@ enum family_models {
 
 struct family_row {
     const char *model_type;
-    unsigned models;      /* family_models */
-    const char *releases; /* of transformers, of those that were asked, in which a step is answered: "4.40 4.45", by a blank each */
-    unsigned traced;      /* steps of real PyTorch in tests/data/accuracy that are compared with it */
+    unsigned models;       /* family_models */
+    const char *releases;  /* of transformers, of those that were asked, in which a step is answered: "4.40 4.45", by a blank each */
+    unsigned traced;       /* steps of real PyTorch in tests/data/accuracy that are compared with it */
+    const char *no_stages; /* of a type that trains and has no pipeline: what a request for one is told; "" where it has */
 };
 
 extern const struct family_row families[];

@@ -67,9 +67,11 @@ extern const size_t n_program_files;
 MUST_CHECK enum err_code program_split(struct model *m, struct err *err);
 bool program_tell_plan(struct model *m); /* which modules are in the base model's plan (module.planned); false: there is none */
 bool program_has_stage(const struct model *m);
+bool program_stage_gap(const struct model *m, char *text, size_t room);                   /* why layers m->first_layer on are none; false: they are one */
+bool program_first_has(const struct model *m, const char *name);                          /* a buffer of the stack */
 uint32_t program_before_layers(const struct model *m, struct module **ret, uint32_t room); /* what the first stage alone has; how many */
 uint32_t program_behind_layers(const struct model *m, struct module **ret, uint32_t room); /* what the last one has, without the head */
-enum dtype program_wire(const struct model *m);                                            /* of what goes from stage to stage */
+enum dtype program_wire(const struct model *m, bool autocast);                             /* of what goes from stage to stage */
 val program_stage(struct run *r, struct model *m, val x);
 
 extern const struct family_program script_program; /* model->source names what it is made of */

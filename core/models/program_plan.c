@@ -196,6 +196,47 @@ static uint32_t parts(const struct model *m, uint32_t which, struct module **ret
     return found;
 }
 
+/* A function of modeling_stage, asked of the model; null where it raised. */
+static sv asked(const struct model *m, const char *name, int argc, sv *argv)
+{
+    struct program *p = m->parts;
+    sv module = script_import(p->s, "transformers.modeling_stage");
+
+    argv[0] = p->model;
+    return sv_ok(module) ? script_call_method(p->s, module, script_symbol(p->s, name), (uint32_t)argc, argv) : sv_null();
+}
+
+bool program_stage_gap(const struct model *m, char *text, size_t room)
+{
+    struct program *p = m->parts;
+    sv argv[3], why;
+    const char *says;
+
+    argv[1] = sv_int(m->first_layer);
+    argv[2] = sv_int(m->end_layer);
+    why = asked(m, "gap_of", 3, argv);
+    says = sv_is(why, KIND_STR) ? str_text(why, NULL) : NULL;
+    if (says)
+        (void)snprintf(text, room, "%s", says);
+    script_forgive(p->s);
+    sv_drop(p->s, why);
+    return says;
+}
+
+bool program_first_has(const struct model *m, const char *name)
+{
+    struct program *p = m->parts;
+    sv argv[2], answer;
+    bool has;
+
+    argv[1] = script_symbol(p->s, name);
+    answer = asked(m, "first_has", 2, argv);
+    has = sv_ok(answer) && script_truth(p->s, answer) == 1;
+    script_forgive(p->s);
+    sv_drop(p->s, answer);
+    return has;
+}
+
 uint32_t program_before_layers(const struct model *m, struct module **ret, uint32_t room)
 {
     return parts(m, 0, ret, room);
@@ -206,15 +247,21 @@ uint32_t program_behind_layers(const struct model *m, struct module **ret, uint3
     return parts(m, 1, ret, room);
 }
 
-enum dtype program_wire(const struct model *m)
+static bool says(struct program *p, sv of, const char *name)
 {
-    struct program *p = m->parts;
-    sv says = of_class(p, p->config, "residual_in_fp32");
-    bool fp32 = sv_ok(says) && script_truth(p->s, says) == 1 && m->tree.dtype != DTYPE_FP32;
+    sv v = of_class(p, of, name);
+    bool is = sv_ok(v) && script_truth(p->s, v) == 1;
 
     script_forgive(p->s);
-    sv_drop(p->s, says);
-    return fp32 ? DTYPE_FP32 : m->tree.dtype;
+    sv_drop(p->s, v);
+    return is;
+}
+
+enum dtype program_wire(const struct model *m, bool autocast)
+{
+    struct program *p = m->parts;
+
+    return says(p, p->config, "residual_in_fp32") || (autocast && says(p, p->model, "widened_by_autocast")) ? DTYPE_FP32 : m->tree.dtype;
 }
 
 /* What the class says, lent for a call with the model first; a class that says nothing has the common one if it is built so. None: no stage. */

@@ -26,6 +26,10 @@ static void keep_layers(struct model *m, uint32_t first, uint32_t end)
 
 static enum err_code gap(const struct model *m, struct err *err)
 {
+    char why[200];
+
+    if (m->source && program_stage_gap(m, why, sizeof why))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "%.40s is not cut into stages of a pipeline: %s", m->arch->model_type, why);
     if (!m->source || !program_has_stage(m))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
                        "a pipeline stage is cut from models of embed_tokens, rotary_emb, layers and norm, which %.40s is not", m->arch->model_type);
@@ -36,15 +40,15 @@ static enum err_code gap(const struct model *m, struct err *err)
 
 enum { MODULES_MOST = 8 };
 
-/* Buffers of the whole stack (masks as long as its positions) belong to no module that a stage has. */
-static void drop_buffers(struct module *list)
+/* Buffers of the whole stack (masks as long as its positions) belong to no module that a stage has; what the embeddings take is the first's. */
+static void drop_buffers(const struct model *of, struct module *list)
 {
     struct module *m = list ? list->parent : NULL;
     struct param *first = NULL, *last = NULL;
 
     for (struct param *q = m ? m->params : NULL, *next; q; q = next) {
         next = q->next;
-        if (q->buffer)
+        if (q->buffer && (of->first_layer || !program_first_has(of, q->name)))
             continue;
         q->next = NULL;
         if (last)
@@ -68,12 +72,13 @@ static void take_off(struct module **modules, uint32_t n)
 enum err_code stage_cut(struct model *m, uint32_t index, uint32_t n, struct err *err)
 {
     struct module *before[MODULES_MOST], *behind[MODULES_MOST];
-    enum err_code rc = gap(m, err);
+    enum err_code rc;
 
+    stage_layers(m->n_layers, index, n, &m->first_layer, &m->end_layer);
+    rc = gap(m, err);
     if (rc)
         return rc;
-    stage_layers(m->n_layers, index, n, &m->first_layer, &m->end_layer);
-    drop_buffers(module_list(&m->tree));
+    drop_buffers(m, module_list(&m->tree));
     keep_layers(m, m->first_layer, m->end_layer);
     m->tree.head->weight->tied = NULL;
     if (index)

@@ -12,13 +12,13 @@ void chunk_bind(struct run *r, val *list, val v) /* takes `v` */
     value_unref(r, old);
 }
 
-/* The residual stream between layers: the dtype of the embedding's weights, but where the config keeps it in fp32. */
+/* The residual stream between layers: the dtype of the embedding's weights, but where the config keeps it in fp32 or autocast has made it so. */
 val chunk_receive(struct schedule *s)
 {
     const struct recipe *q = &s->t->step->r;
     const struct model *m = &s->t->model;
     int64_t size[3] = {q->micro_batch_size, q->seq_len_tokens, m->arch->hidden};
-    val v = owned(s->r, value_empty(s->r, OP_EMPTY, program_wire(m), 3, size));
+    val v = owned(s->r, value_empty(s->r, OP_EMPTY, program_wire(m, s->t->autocast), 3, size));
 
     mark_block(s->r, v, MARK_COMMUNICATION);
     return v;

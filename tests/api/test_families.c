@@ -176,6 +176,26 @@ static unsigned models_of(const struct sample *s)
     return is;
 }
 
+/* What a pipeline of a decoder is refused for. */
+static void no_stages_of(const struct sample *s, unsigned models, char to[240])
+{
+    char body[8192];
+    const char *why;
+    struct reply reply;
+
+    to[0] = 0;
+    if (!(models & FAMILY_MEMORY) || models & FAMILY_PIPELINE || s->stage[0])
+        return;
+    (void)snprintf(body, sizeof body,
+                   "{\"config\":%s,\"cluster\":{\"gpu\":\"H200\",\"gpus_per_node\":2},\"training\":{\"methods\":\"pp\",\"tuning\":\"full\",\"precision\":\"bf16\","
+                   "\"micro_batch_size\":2,\"seq_len\":64},\"stack\":{\"transformers\":\"%s\"}}",
+                   s->config, releases[NEWEST]);
+    reply = ask(body);
+    why = json_str(reply_at(&reply, "candidates/0/reason/detail"));
+    (void)snprintf(to, 240, "%s", why ? why : "");
+    reply_done(reply);
+}
+
 static unsigned releases_of_type(const struct sample *s)
 {
     unsigned bits = 0;
@@ -188,7 +208,7 @@ static unsigned releases_of_type(const struct sample *s)
 
 /* --- the table and the page ---------------------------------------------------------------------------------------------------------------- */
 
-static char def[1 << 15], page[1 << 16];
+static char def[1 << 16], page[1 << 16];
 
 static void append(char *to, size_t room, const char *text)
 {
@@ -236,10 +256,10 @@ static bool is_among(const char *which, const char *one)
 
 static void write_row(const struct family_row *f)
 {
-    char models[80], line[400];
+    char models[80], line[600];
 
     names_of(f->models, models);
-    (void)snprintf(line, sizeof line, "FAMILY(\"%s\", %s, \"%s\", %u)\n", f->model_type, models, f->releases, f->traced);
+    (void)snprintf(line, sizeof line, "FAMILY(\"%s\", %s, \"%s\", %u, \"%s\")\n", f->model_type, models, f->releases, f->traced, f->no_stages);
     append(def, sizeof def, line);
     (void)snprintf(line, sizeof line, "| `%s`", f->model_type);
     append(page, sizeof page, line);
@@ -253,7 +273,7 @@ static void write_row(const struct family_row *f)
 
 static void write_both(const struct family_row *rows, size_t n)
 {
-    append(def, sizeof def, "/* families.def - FAMILY(model type, what is modelled, releases of transformers that answer, traced steps). Written by make docs. */\n");
+    append(def, sizeof def, "/* families.def - FAMILY(model type, what is modelled, releases of transformers that answer, traced steps, why a pipeline has no stages of it). Written by make docs. */\n");
     append(page, sizeof page,
         "# Model types\n\nWritten by `make docs`: what is answered about a small model of each type (tests/data/families.jsonl); a test asks again. "
         "`GET /models` lists the same as `types`.\n\n"
@@ -271,6 +291,15 @@ static void write_both(const struct family_row *rows, size_t n)
     append(page, sizeof page, "\n");
     for (size_t i = 0; i < n; i++)
         write_row(&rows[i]);
+    append(page, sizeof page, "\n## Language models that are not cut into stages of a pipeline\n\n");
+    for (size_t i = 0; i < n; i++) {
+        const char *why = strstr(rows[i].no_stages, ": ");
+        char line[400];
+
+        (void)snprintf(line, sizeof line, "- `%s`%s\n", rows[i].model_type, why ? why : "");
+        if (rows[i].no_stages[0])
+            append(page, sizeof page, line);
+    }
 }
 
 static void put(const char *path, const char *text)
@@ -286,15 +315,18 @@ static void put(const char *path, const char *text)
 START_TEST(are_written_where_asked)
 {
     static struct family_row rows[TYPES_MAX];
-    static char which[TYPES_MAX][80];
+    static char which[TYPES_MAX][80], why[TYPES_MAX][240];
 
     if (!getenv("FAMILIES_DEF"))
         return;
     read_samples();
     read_traced();
     for (size_t i = 0; i < n_samples; i++) {
+        unsigned models = models_of(&samples[i]);
+
         releases_of(releases_of_type(&samples[i]), which[i]);
-        rows[i] = (struct family_row){samples[i].type, models_of(&samples[i]), which[i], samples[i].traced};
+        no_stages_of(&samples[i], models, why[i]);
+        rows[i] = (struct family_row){samples[i].type, models, which[i], samples[i].traced, why[i]};
     }
     write_both(rows, n_samples);
     put(getenv("FAMILIES_DEF"), def);
@@ -312,7 +344,7 @@ static const struct family_row *row_of(const char *type)
 
 START_TEST(are_answered_as_rows_say)
 {
-    char models[80], said[80], which[80];
+    char models[80], said[80], which[80], why[240];
 
     read_samples();
     for (size_t i = (size_t)_i; i < n_samples; i += PARTS) {
@@ -322,6 +354,8 @@ START_TEST(are_answered_as_rows_say)
         names_of(models_of(s), models);
         names_of(row->models, said);
         releases_of(releases_of_type(s), which);
+        no_stages_of(s, row->models, why);
+        ck_assert_msg(!strcmp(why, row->no_stages), "%s: no pipeline for '%s'; families.def says '%s': make docs", s->type, why, row->no_stages);
         ck_assert_msg(!strcmp(models, said) && !strcmp(which, row->releases), "%s: %s in %s; families.def says %s in %s: make docs", s->type, models, which,
                       said, row->releases);
     }

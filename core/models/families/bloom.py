@@ -147,6 +147,7 @@ class BloomForCausalLM(CausalLM, BloomPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.word_embeddings.weight"}
     decoder = BloomModel
     stage = stage_of(handed_bloom)
+    widened_by_autocast = True  # by the norm of its embeddings
     takes_positions = False
 
 

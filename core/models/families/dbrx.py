@@ -5,6 +5,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_moe import MoeCausalLM
 from transformers.modeling_moe_rows import DbrxFFN
+from transformers.modeling_stage import stage_of_decoder
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaModel, LlamaPreTrainedModel
 from transformers.releases import refuse
 
@@ -114,7 +115,7 @@ class DbrxModel(LlamaModel):
 
 class DbrxForCausalLM(MoeCausalLM, LlamaPreTrainedModel):
     config_class, base_model_prefix, _no_split_modules, _input_embed_layer = DbrxConfig, "transformer", ["DbrxBlock"], "wte"
-    decoder, stage = DbrxModel, None
+    decoder, stage = DbrxModel, stage_of_decoder
     balances_unasked = False  # its weight is ffn_config's: trl finds no router_aux_loss_coef
 
 

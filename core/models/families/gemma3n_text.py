@@ -338,8 +338,11 @@ class Gemma3nTextModel(DecoderOfKinds, LlamaModel):
 
 
 class Gemma3nForCausalLM(Gemma2ForCausalLM):
-    config_class, decoder, stage = Gemma3nTextConfig, Gemma3nTextModel, None
+    config_class, decoder = Gemma3nTextConfig, Gemma3nTextModel
     _no_split_modules, _supports_sdpa, writes_into_views = ["Gemma3nTextDecoderLayer"], True, True
+
+    def stage_gap(self, first, end):
+        return "its layers read a row of the second embedding table each and keys and values of others, and a stage hands on hidden states alone"
 
 
 causal_lm = Gemma3nForCausalLM

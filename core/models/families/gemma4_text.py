@@ -137,8 +137,15 @@ class Gemma4TextModel(Gemma3TextModel):
 
 
 class Gemma4ForCausalLM(Gemma2ForCausalLM):
-    config_class, decoder, stage = Gemma4TextConfig, Gemma4TextModel, None
+    config_class, decoder = Gemma4TextConfig, Gemma4TextModel
     _no_split_modules, _supports_sdpa = ["Gemma4TextDecoderLayer"], True
+
+    def stage_gap(self, first, end):
+        if self.config.hidden_size_per_layer_input:
+            return "its layers read a row of the second embedding table each (hidden_size_per_layer_input; without, stages are answered), and hidden states alone are handed on"
+        if self.config.num_kv_shared_layers:
+            return "its last layers read keys and values of others (num_kv_shared_layers; without, stages are answered), and hidden states alone are handed on"
+        return None
 
 
 causal_lm = Gemma4ForCausalLM

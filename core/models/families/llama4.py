@@ -20,7 +20,7 @@ class Llama4Config(CompositeConfig):
 
 class Llama4ForConditionalGeneration(CompositePreTrainedModel):
     config_class, _no_split_modules = Llama4Config, ["Llama4TextDecoderLayer", "Llama4VisionEncoderLayer"]
-    _supports_flash_attn, _tp_plan, stage = False, None, None
+    _supports_flash_attn, _tp_plan = False, None
     _tied_weights_keys = {"language_model.lm_head.weight": "language_model.model.embed_tokens.weight"}
 
     def __init__(self, config):

@@ -7,6 +7,7 @@ from transformers.masking_utils import create_causal_mask, create_sliding_window
 from transformers.modeling_decoder import CausalLM, attend
 from transformers.modeling_modern_encoder import ModernBertBody, ModernBertEncoderLayer, ModernBertPredictionHead, eager_attention_forward, turned_in_fp32
 from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_stage import rows
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.modernbert.modeling_modernbert import ModernBertConfig
 from transformers.releases import refuse
@@ -79,6 +80,10 @@ class ModernBertDecoderPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = _supports_attention_backend = True
 
 
+def masks_of(**of):
+    return {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
+
+
 class ModernBertDecoderModel(ModernBertBody, ModernBertDecoderPreTrainedModel):
     layer = ModernBertDecoderLayer
 
@@ -96,7 +101,7 @@ class ModernBertDecoderModel(ModernBertBody, ModernBertDecoderPreTrainedModel):
         if not isinstance(masks, dict):
             of = dict(config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask, past_key_values=past_key_values,
                       position_ids=position_ids)
-            masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
+            masks = masks_of(**of)
         tables = {kind: self.rotary_emb(hidden_states, position_ids, kind) for kind in sorted(set(self.config.layer_types))}
         for layer, kind in zip(self.layers, self.config.layer_types):
             hidden_states = layer(hidden_states, attention_mask=masks[kind], position_embeddings=tables[kind], past_key_values=past_key_values,
@@ -106,7 +111,8 @@ class ModernBertDecoderModel(ModernBertBody, ModernBertDecoderPreTrainedModel):
 
 
 class ModernBertDecoderForCausalLM(CausalLM, ModernBertDecoderPreTrainedModel):
-    _tied_weights_keys, stage = {"decoder.weight": "model.embeddings.tok_embeddings.weight"}, None
+    _tied_weights_keys, before_head = {"decoder.weight": "model.embeddings.tok_embeddings.weight"}, ("lm_head",)
+    widened_by_autocast = True  # by the norm of its embeddings
 
     def __init__(self, config):
         ModernBertDecoderPreTrainedModel.__init__(self, config)
@@ -120,6 +126,16 @@ class ModernBertDecoderForCausalLM(CausalLM, ModernBertDecoderPreTrainedModel):
 
     def logits(self, x):
         return self.decoder(self.lm_head(x))
+
+    def stage(self, x, first, end, starts, ends):
+        decoder, kinds = self.model, self.config.layer_types
+        hidden_states = decoder.embeddings(x) if starts else x
+        position_ids = rows(hidden_states).expand(hidden_states.shape[0], -1)
+        masks = masks_of(config=self.config, inputs_embeds=hidden_states, attention_mask=None, past_key_values=None)
+        tables = {kind: decoder.rotary_emb(hidden_states, position_ids, kind) for kind in sorted(set(kinds))}
+        for layer, kind in zip(decoder.layers[first:end], kinds[first:end]):
+            hidden_states = layer(hidden_states, attention_mask=masks[kind], position_embeddings=tables[kind], position_ids=position_ids)
+        return self.logits(decoder.final_norm(hidden_states)) if ends else hidden_states
 
 
 causal_lm = ModernBertDecoderForCausalLM

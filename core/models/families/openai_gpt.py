@@ -8,6 +8,7 @@ from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_decoder import CausalLM
 from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_stage_gpt import handed_nothing, stage_of
 from transformers.modeling_utils import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
@@ -125,7 +126,8 @@ class OpenAIGPTModel(OpenAIGPTPreTrainedModel):
 
 class OpenAIGPTLMHeadModel(CausalLM, OpenAIGPTPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.tokens_embed.weight"}
-    decoder, stage = OpenAIGPTModel, None
+    decoder, stage = OpenAIGPTModel, stage_of(handed_nothing)
+    widened_by_autocast = True  # a layer ends in a norm
 
 
 causal_lm = OpenAIGPTLMHeadModel

@@ -95,6 +95,10 @@ class OPTForCausalLM(CausalLM, OPTPreTrainedModel):
     decoder = OPTModel
     stage = stage_of(handed)
 
+    @property
+    def widened_by_autocast(self):
+        return not self.config.do_layer_norm_before  # a layer ends in a norm
+
     def get_input_embeddings(self):
         return self.model.decoder.embed_tokens
 

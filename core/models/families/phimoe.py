@@ -135,6 +135,7 @@ class PhimoeModel(MixtralModel):
 
 class PhimoeForCausalLM(MixtralForCausalLM):
     config_class, decoder, _no_split_modules = PhimoeConfig, PhimoeModel, ["PhimoeDecoderLayer"]
+    widened_by_autocast = True  # experts give what they take, and a layer norm hands them fp32
 
     def __init__(self, config):
         self.head_bias = config.lm_head_bias

@@ -263,7 +263,7 @@ class RecurrentGemmaModel(RecurrentGemmaPreTrainedModel):
 
 
 class RecurrentGemmaForCausalLM(CausalLM, RecurrentGemmaPreTrainedModel):
-    _tied_weights_keys, stage = LlamaForCausalLM._tied_weights_keys, None
+    _tied_weights_keys = LlamaForCausalLM._tied_weights_keys
     decoder, writes_into_views = RecurrentGemmaModel, True
 
     def logits(self, x):
@@ -271,6 +271,17 @@ class RecurrentGemmaForCausalLM(CausalLM, RecurrentGemmaPreTrainedModel):
         cap = self.config.logits_soft_cap
         logits = nn.functional.tanh(logits / cap) * cap
         return logits
+
+    def stage(self, x, first, end, starts, ends):
+        decoder = self.model
+        hidden_states = decoder.embed_tokens(x) if starts else x
+        position_ids = positions(hidden_states, 0)
+        mask = create_sliding_window_causal_mask(config=self.config, inputs_embeds=hidden_states, attention_mask=None, past_key_values=None)
+        if starts:
+            hidden_states = hidden_states * decoder.normalizer.type(hidden_states.dtype)
+        for layer in decoder.layers[first:end]:
+            hidden_states = layer(hidden_states, position_ids, mask)
+        return self.logits(decoder.final_norm(hidden_states)) if ends else hidden_states
 
 
 causal_lm = RecurrentGemmaForCausalLM

@@ -229,7 +229,10 @@ class Zamba2Model(Zamba2PreTrainedModel):
 
 class Zamba2ForCausalLM(LlamaForCausalLM):
     config_class, decoder, _no_split_modules = Zamba2Config, Zamba2Model, Zamba2PreTrainedModel._no_split_modules
-    _tp_plan = stage = None
+    _tp_plan = None
+
+    def stage_gap(self, first, end):
+        return "its layers read the embeddings beside the hidden states, and its shared blocks are one weight for layers of several stages"
 
     def __init__(self, config):
         super().__init__(config)

@@ -15,6 +15,9 @@ class CompositePreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _supports_flash_attn = _supports_sdpa = True
 
+    def stage_gap(self, first, end):
+        return "which stage has the towers, and what crosses of them, is its author's choice; the text model alone is answered"
+
 
 class CompositeModel(CompositePreTrainedModel):
     """`parts`: a class for each of the config's, in the order in which they are made; the one of text is language_model."""
@@ -40,7 +43,7 @@ class CompositeModel(CompositePreTrainedModel):
 
 class CompositeForConditionalGeneration(CausalLM, CompositePreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "model.language_model.embed_tokens.weight"}
-    _tp_plan, items_are_not_taken, composed, stage = {"lm_head": "colwise_gather_output"}, True, None, None  # accepts_loss_kwargs = False
+    _tp_plan, items_are_not_taken, composed = {"lm_head": "colwise_gather_output"}, True, None  # accepts_loss_kwargs = False
 
     def decoder(self, config):
         return self.composed(config)

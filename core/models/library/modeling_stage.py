@@ -6,8 +6,8 @@ rotary tables for itself (they follow from the shape of what it gets), the last 
 import torch
 
 BEFORE = ("embed_tokens", "embeddings", "wte", "wpe", "drop", "embed_in", "emb_dropout", "word_embeddings", "word_embeddings_layernorm", "embed_positions",
-          "project_in")
-BEHIND = ("norm", "ln_f", "norm_f", "final_layernorm", "final_layer_norm", "embedding_norm", "layer_norm", "project_out")
+          "project_in", "tokens_embed", "positions_embed", "normalizer")
+BEHIND = ("norm", "ln_f", "norm_f", "final_layernorm", "final_layer_norm", "final_norm", "embedding_norm", "layer_norm", "project_out")
 LISTS = ("layers", "h", "blocks")
 
 
@@ -24,7 +24,17 @@ def having(decoder, names):
 def parts_of(self):
     """The modules that the first stage alone has, and those of the last, but for the head."""
     decoder = stack(self)
-    return having(decoder, BEFORE), having(decoder, BEHIND)
+    return having(decoder, BEFORE), having(decoder, BEHIND) + having(self, getattr(self, "before_head", ()))
+
+
+def first_has(self, name):
+    """A buffer of the stack itself: what stands before the layers is the first stage's, masks and positions are made anew."""
+    return name in BEFORE
+
+
+def gap_of(self, first, end):
+    """What layers [first, end) are no stage for; None: nothing."""
+    return self.stage_gap(first, end) if hasattr(self, "stage_gap") else None
 
 
 def has_stages(self):
@@ -54,12 +64,15 @@ def stage_of_decoder(self, x, first, end, starts, ends):
         if hasattr(decoder, name):
             hidden_states = getattr(decoder, name)(hidden_states)
     position_ids = rows(hidden_states)
+    masks = [None] * len(decoder.layers)
+    if hasattr(decoder, "masks"):
+        masks = decoder.masks(config=decoder.config, inputs_embeds=hidden_states, attention_mask=None, past_key_values=None, position_ids=None)
     if hasattr(decoder, "tables"):
         tables = decoder.tables(hidden_states, position_ids)
     else:
         tables = [decoder.rotary_emb(hidden_states, position_ids)] * len(decoder.layers)
-    for layer, turn in zip(decoder.layers[first:end], tables[first:end]):
-        hidden_states = first_of(layer(hidden_states, attention_mask=None, position_embeddings=turn, position_ids=position_ids))
+    for layer, mask, turn in zip(decoder.layers[first:end], masks[first:end], tables[first:end]):
+        hidden_states = first_of(layer(hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=position_ids))
     if ends:
         hidden_states = decoder.last_norm()(hidden_states) if hasattr(decoder, "last_norm") else decoder.norm(hidden_states)
         return head(self, hidden_states)

@@ -14,6 +14,8 @@ def placed(decoder, ids, position_ids):
     hidden_states = decoder.get_input_embeddings()(ids) if hasattr(decoder, "get_input_embeddings") else decoder.embed_tokens(ids)
     if hasattr(decoder, "wpe"):
         hidden_states = hidden_states + decoder.wpe(position_ids)
+    if hasattr(decoder, "positions_embed"):
+        hidden_states = hidden_states + decoder.positions_embed(position_ids) + 0
     if hasattr(decoder, "embed_positions"):
         places = decoder.embed_positions(position_ids)
         if getattr(decoder, "project_in", None) is not None:
