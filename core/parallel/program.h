@@ -21,6 +21,7 @@ struct layout {
     uint32_t world, rank; /* rank: whose memory is played */
     uint32_t data_parallel, tensor_parallel, pipeline_parallel;
     uint32_t shard_group; /* hybrid sharding: ranks that share one copy; else data_parallel */
+    bool hosts;           /* of Muon alone: those of a group are on several */
 };
 
 struct ddp_settings {

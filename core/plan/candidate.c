@@ -30,6 +30,7 @@ static void take_degrees(const struct plan_question *q, const struct plan_choice
         r->shard_group = 0;
     else if (!r->shard_group)
         r->shard_group = node < r->data_parallel ? node : r->data_parallel;
+    r->hosts = r->method == METHOD_FSDP2 && r->optimizer == OPTIMIZER_MUON && node < r->data_parallel;
 }
 
 struct recipe recipe_of(const struct plan_question *q, const struct plan_candidate *c)

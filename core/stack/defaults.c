@@ -50,6 +50,8 @@ static const struct since {
     {offsetof(struct stack_defaults, own_adamw), PACKAGE(transformers), 0, 4050},
     /* torch/optim/_muon.py: 2.9 on, none in 2.7.1 */
     {offsetof(struct stack_defaults, muon), PACKAGE(torch), 2009, NEVER},
+    /* distributed/tensor/_ops/_matrix_ops.py of 2.15; earlier layouts of products were not looked at */
+    {offsetof(struct stack_defaults, dtensor_products), PACKAGE(torch), 2015, NEVER},
     /* modeling_utils.py: one _supports_flash_attn in 4.54; 4.53 has a _supports_flash_attn_3 of each class */
     {offsetof(struct stack_defaults, has_flash_3), PACKAGE(transformers), 4054, NEVER},
 };
@@ -64,7 +66,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

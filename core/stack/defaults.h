@@ -28,6 +28,7 @@ struct stack_defaults {
     bool tp_by_config;     /* from_pretrained() is told the degree by a DistributedConfig, before by tp_size */
     bool trainer_fsdp2;    /* TrainingArguments' fsdp means fully_shard where fsdp_config does not say */
     bool muon;             /* torch has torch.optim.Muon */
+    bool dtensor_products; /* how DTensor lays the factors of a product out is known */
     bool own_adamw;        /* transformers has an AdamW of its own, which the Trainer takes as adamw_hf */
     bool has_flash_3;      /* a class with flash attention takes flash_attention_3 too */
 };

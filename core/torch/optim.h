@@ -13,6 +13,7 @@
 
 #include "torch/optim_kind.h"
 #include "torch/run.h"
+#include "torch/work.h"
 
 struct optim_state {
     val exp_avg, exp_avg_sq, step; /* of one state exp_avg_sq; Adafactor: a row's and a column's, or a vector's own; RMS */
@@ -33,6 +34,10 @@ struct optim {
     bool paged;          /* large states in managed memory */
     uint64_t page_bytes; /* of those that were made */
     val qmap[2];
+    struct optim_mesh {
+        struct work_group group;
+        bool hosts; /* it reaches beyond one */
+    } mesh; /* Muon's leaves are DTensors, whose rows this group shares; of no ranks: plain tensors */
 };
 
 void optim_step(struct run *r, struct optim *o);

@@ -225,7 +225,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
     *ret = (struct parallel_options){
         .method = r->method,
         .at = {r->data_parallel * r->tensor_parallel * r->pipeline_parallel, r->rank, r->data_parallel, r->tensor_parallel,
-               r->pipeline_parallel, r->shard_group},
+               r->pipeline_parallel, r->shard_group, r->hosts},
         .plain = r->framework == FRAMEWORK_TORCH,
         .mixed = precision_is_mixed(r->precision) || (r->tuning != TUNING_FULL && precision_autocasts(r->precision)),
         .compute = compute_dtype(r->precision),

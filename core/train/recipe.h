@@ -171,6 +171,7 @@ struct recipe {
     enum method method;
     uint32_t data_parallel;     /* ranks with a micro-batch of their own; 0: 1 */
     uint32_t tensor_parallel, pipeline_parallel, shard_group; /* 0: 1; shard_group 0: all data-parallel ranks */
+    bool hosts;                 /* those of Muon under fully_shard are on several, which DTensor's prices ask */
     uint32_t rank;              /* whose memory is played: train_measure() looks at all that may be the highest */
     enum offload offload;
     uint64_t ddp_bucket_bytes;

@@ -582,9 +582,10 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
     const struct optimizer_row *row = &optimizer_rows[r->optimizer];
     enum optimizer_under under = row->under;
     bool whole = r->method == METHOD_SINGLE || r->method == METHOD_DDP || method_is_colossal(r->method); /* the last has its own */
-    bool stage = r->method == METHOD_PP && !row->paged && row->kind != OPTIM_MUON; /* plain tensors of a part of the model */
+    bool stage = r->method == METHOD_PP && !row->paged; /* plain tensors of a part of the model */
     bool engine = method_is_zero(r->method);
     bool sharded = method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2 && !offload_of_states(r->offload);
+    bool muon = row->kind == OPTIM_MUON && sharded && r->method != METHOD_HSDP2 && c->defaults.dtensor_products;
     bool flat = (engine || method_is_fsdp1(r->method)) && !offload_of_states(r->offload); /* on the host its states have other sizes */
 
     if (r->optimizer == OPTIMIZER_ADAMW_HF && !c->defaults.own_adamw)
@@ -602,8 +603,12 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
                        "the fused AdamW raises under FSDP1's ShardedGradScaler (\"output with shape [] doesn't match the broadcast shape [1]\"): adamw_torch");
     if (engine && offload_of_states(r->offload) && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
         return ERR_OK;
-    if (whole || stage || under == OPTIMIZER_UNDER_LOCAL || (flat && takes_flat(under)) || (sharded && takes_dtensors(under)))
+    if (whole || stage || under == OPTIMIZER_UNDER_LOCAL || (flat && takes_flat(under)) || (sharded && takes_dtensors(under)) || muon)
         return ERR_OK;
+    if (row->kind == OPTIM_MUON && sharded)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
+                       "Muon over the DTensors of %s is modelled for torch 2.15 and a mesh of one dimension: fsdp2 there, single, ddp or pp",
+                       method_rows[r->method].name);
     if (r->method == METHOD_PP && row->paged)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "paged states of the stages of a pipeline, whose sum a node holds, are not modelled yet: the same optimizer without paged");

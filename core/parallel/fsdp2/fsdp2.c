@@ -201,6 +201,7 @@ static struct fsdp2 *begin(struct wrapping *w)
     f->copies = o->at.data_parallel / f->ranks;
     f->hybrid = o->method == METHOD_HSDP2;
     f->stride = o->at.tensor_parallel;
+    f->hosts = o->at.hosts;
     f->mixed = o->mixed;
     f->compute = o->compute;
     f->reduce = o->fsdp.reduce_dtype;
@@ -285,10 +286,26 @@ void fsdp2_post_forward(void *of, uint32_t n, val *outputs)
 }
 
 /* Under offload the optimizer runs where its leaves are; the run holds none of them. */
+/* Muon's products are those of DTensors; the rows of a matrix are told from a rank's, where all have as many. */
+static void hand_mesh(struct fsdp2 *f, struct optim *optim)
+{
+    optim->mesh = (struct optim_mesh){{f->ranks, f->stride}, f->hosts};
+    for (uint32_t i = 0; i < f->n_units; i++)
+        for (uint32_t k = 0; k < f->units[i].n_params; k++) {
+            const struct param *p = f->units[i].params[k].declared;
+
+            if (p->requires_grad && !p->group && p->size[0] % f->ranks)
+                run_fail(f->r, ERR_FIELD_CONFLICT, "/training/optimizer",
+                         "Muon over matrices whose rows the ranks do not divide is not modelled yet: adamw_torch, or ddp");
+        }
+}
+
 void fsdp2_optimizer_step(void *of, struct optim *optim)
 {
     struct fsdp2 *f = of;
 
+    if (optim->kind == OPTIM_MUON)
+        hand_mesh(f, optim);
     if (f->offload)
         (void)work_send(f->r, (struct work_sending){COLLECTIVE_HOST_STEP, f->trained_host_bytes, {0, 0}, STREAM_COMPUTE, true});
     else

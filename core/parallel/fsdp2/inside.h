@@ -59,6 +59,7 @@ struct fsdp2 {
     uint32_t ranks, copies; /* that share a copy; copies (hsdp2), which are reduced over */
     bool hybrid; /* of a mesh of two dimensions, be there one copy alone */
     uint32_t stride;        /* between the ranks of a copy */
+    bool hosts;             /* its ranks are on several: asked of Muon alone */
     bool mixed, offload;
     bool beside; /* it is only asked: no backward, no optimizer */
     enum dtype compute, reduce;

@@ -20,6 +20,7 @@ FACTOR, RMS, FREE, FREE_SGD = (dict(optimizer=n) for n in ("adafactor", "rmsprop
 MIXED, HALF = dict(precision="bf16-mixed"), dict(precision="bf16")
 FSDP = dict(fsdp={"backward_prefetch": "pre"}, reduce_dtype="bf16")
 FLAT = dict(fsdp={"backward_prefetch": "pre", "use_orig_params": False}, reduce_dtype="bf16")
+MUON = dict(optimizer="muon")
 STAGES = dict(gradient_accumulation_steps=4)
 LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]})
 
@@ -58,6 +59,12 @@ CASES = [
     ("adagrad-pp", "pp", 2, TINY, 4, 1, 256, dict(optimizer="adagrad", **HALF, **STAGES)),
     ("schedule-free-pp", "pp", 2, QWEN3, 4, 1, 256, dict(**FREE, **HALF, **STAGES)),
     ("muon-ddp", "ddp", 4, TINY, 4, 1, 256, dict(optimizer="muon", **MIXED)),
+    ("muon-pp", "pp", 2, TINY, 4, 1, 256, dict(**MUON, **HALF, **STAGES)),
+    ("muon-pp-mixed", "pp", 2, QWEN3, 4, 1, 256, dict(**MUON, **MIXED, **STAGES)),
+    ("muon-fsdp2", "fsdp2", 4, TINY, 4, 1, 256, dict(**MUON, **MIXED, **FSDP2)),
+    ("muon-fsdp2-wide", "fsdp2", 2, QWEN3, 2, 1, 32, dict(**MUON, **HALF, **CKPT, **FSDP2)),
+    ("muon-fsdp2-columns", "fsdp2", 8, GPT2, 4, 1, 64, dict(**MUON, **MIXED, **CKPT, **FSDP2)),
+    ("muon-fsdp2-lora", "fsdp2", 4, TINY, 4, 1, 64, dict(**MUON, precision="bf16-autocast", **FSDP2, **LORA)),
 ]
 
 
@@ -85,6 +92,8 @@ def trace(oracle, folder):
     if name == "muon":
         of_model = make_optimizers.muon
         make_optimizers.muon = lambda model, adam: of_model(getattr(model, "module", model), adam)
+        from torch.distributed.device_mesh import _MeshEnv
+        _MeshEnv.num_devices_per_host = staticmethod(lambda device: request["cluster"]["gpus_per_node"])  # the runtime has one, a node's process sees all
     rank_of = dist_trace.trace_rank
 
     def of_rank(config, o, rank):
@@ -97,6 +106,9 @@ def trace(oracle, folder):
             def groups_of(model, o):
                 held[:] = [model]
                 return groups(model, o)
+            if o["method"] == "pp":
+                from many_gpus import pipeline
+                pipeline.Stage = held_stage(pipeline.Stage, held)
             many.groups_of, many.make_optimizer = groups_of, lambda groups, o: step.make_optimizer(held[0], dict(o, param_groups=True)) if held else make(groups, o)
         return rank_of(config, o, rank)
     dist_trace.trace_rank = of_rank
@@ -113,6 +125,18 @@ def trace(oracle, folder):
     print("\n" + json.dumps(dict(worst, **highest, of_ranks=len(out["ranks"]))))
     sys.stdout.flush()
     os._exit(0)
+
+
+def held_stage(of, held):
+    """The stage that was made last, whose head is by name."""
+    class Stage(of):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            held[:] = [self]
+
+        def get_output_embeddings(self):
+            return self.lm_head or self.layers[0].input_layernorm
+    return Stage
 
 
 def without_overflow(plain):
