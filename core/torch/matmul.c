@@ -235,7 +235,19 @@ val bmm(struct run *r, val a, val b)
     return out;
 }
 
-/* Blas.cpp addmm: a one-dimensional bias goes into cuBLASLt's epilogue, else the bias is copied and cuBLAS adds onto it. */
+/* Blas.cpp addmm: a one-dimensional bias goes into cuBLASLt's epilogue, a matrix of halves later too, else what is added is copied and cuBLAS adds onto it. */
+static bool adds_in_lt(const struct run *r, val bias, val a, val b)
+{
+    const struct value *x = &r->values[bias];
+    enum dtype t = dtype_of(r, a);
+
+    if (size_of(r, a, 1) < 2 || size_of(r, b, 1) < 2)
+        return false;
+    if (x->ndim == 1)
+        return true;
+    return r->q->addmm_adds_matrix_in_lt && (t == DTYPE_BF16 || t == DTYPE_FP16) && x->ndim == 2 && x->size[0] > 1 && x->size[1] == size_of(r, b, 1);
+}
+
 static val addmm_raw(struct run *r, val bias, val a, val b)
 {
     val out = value_empty(r, OP_ADDMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
@@ -244,7 +256,7 @@ static val addmm_raw(struct run *r, val bias, val a, val b)
     if (!out)
         return 0;
     c = copies_for_blas(r, out, a, b, 0);
-    if (r->values[bias].ndim == 1 && size_of(r, a, 1) > 1 && size_of(r, b, 1) > 1)
+    if (adds_in_lt(r, bias, a, b))
         lt_workspace(r);
     else
         cublas_workspace(r, OP_ADDMM);
