@@ -200,7 +200,7 @@ static const struct {
 } raised[] = {
     {"fsdp2", "adamw_bnb_8bit", "sharding strategy"}, {"hsdp2", "paged_adamw_32bit", "sharding strategy"}, {"tp", "lion_32bit", "illegal memory access"},
     {"fsdp2", "adafactor", "mixed torch.Tensor and DTensor"}, {"fsdp", "muon", "matrices alone"}, {"zero2", "muon", "Client Optimizer"},
-    {"zero1", "adagrad", "list index out of range"},
+    {"zero1", "adagrad", "list index out of range"}, {"hsdp2", "muon", "mesh of one dimension"},
 };
 
 START_TEST(an_optimizer_that_raises_is_refused)
