@@ -139,7 +139,8 @@ static val turned_over(struct run *r, const struct optim_mesh *m, const struct d
     enum dtype t = dtype_of(r, d->local);
     bool rows = to == PLACED_ROWS;
     int64_t height = rows ? d->rows / m->group.ranks : d->rows, width = rows ? d->columns : d->columns / m->group.ranks;
-    val part = in_order(r, d->local), first = matrix(r, rows ? OP_ALL_GATHER : OP_CAT, t, height, width), out = matrix(r, rows ? OP_CAT : OP_ALL_GATHER, t, height, width);
+    val part = in_order(r, d->local), first = matrix(r, rows ? OP_ALL_GATHER : OP_CAT, t, height, width);
+    val out = matrix(r, rows ? OP_CAT : OP_ALL_GATHER, t, height, width);
 
     send(r, COLLECTIVE_ALL_GATHER, bytes_of(r, first), m);
     launch(r, OP_CAT, out, 1, &first);

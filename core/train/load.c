@@ -435,12 +435,14 @@ void trainer_load(struct trainer *t)
     if (t->model.reference_root && (s->method == METHOD_SINGLE || s->method == METHOD_DDP))
         place_reference(t);
     take_leaves(t, &w.leaves);
+    t->optim.kind = t->parallel.optimizer;
+    t->optim.paged = optimizer_rows[s->optimizer].paged;
+    if (method_is_fsdp1(s->method)) /* trainer.py _prepare_for_training: delay_optimizer_creation */
+        optim_start(r, &t->optim);
     if (!t->plain || t->method)
         release_cached(r); /* Accelerator.free_memory when train() begins */
     t->autocast = t->step->autocast;
     t->autocast_dtype = compute_dtype(s->precision);
-    t->optim.kind = t->parallel.optimizer;
-    t->optim.paged = optimizer_rows[s->optimizer].paged;
     if (widens_embeddings(t))
         widen_embeddings(t);
     optim_start(r, &t->optim);

@@ -20,7 +20,7 @@ FACTOR, RMS, FREE, FREE_SGD = (dict(optimizer=n) for n in ("adafactor", "rmsprop
 MIXED, HALF = dict(precision="bf16-mixed"), dict(precision="bf16")
 FSDP = dict(fsdp={"backward_prefetch": "pre"}, reduce_dtype="bf16")
 FLAT = dict(fsdp={"backward_prefetch": "pre", "use_orig_params": False}, reduce_dtype="bf16")
-MUON = dict(optimizer="muon")
+MUON, ADA = dict(optimizer="muon"), dict(optimizer="adagrad")
 STAGES = dict(gradient_accumulation_steps=4)
 LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]})
 
@@ -58,6 +58,11 @@ CASES = [
     ("rmsprop-pp", "pp", 4, TINY, 4, 1, 256, dict(**RMS, **HALF, **STAGES)),
     ("adagrad-pp", "pp", 2, TINY, 4, 1, 256, dict(optimizer="adagrad", **HALF, **STAGES)),
     ("schedule-free-pp", "pp", 2, QWEN3, 4, 1, 256, dict(**FREE, **HALF, **STAGES)),
+    ("adagrad-zero0", "zero0", 2, TINY, 4, 1, 256, dict(**ADA, **HALF)),
+    ("adagrad-fsdp", "fsdp", 4, TINY, 4, 1, 256, dict(**ADA, **MIXED, **FSDP)),
+    ("adagrad-fsdp-half", "fsdp_grad_op", 2, QWEN3, 4, 1, 256, dict(**ADA, **HALF, **FLAT)),
+    ("adagrad-fsdp-lora", "fsdp", 4, TINY, 4, 1, 256, dict(**ADA, precision="bf16-autocast", **FSDP, **LORA)),
+    ("adagrad-hsdp", "hsdp", 4, GPT2, 4, 1, 256, dict(**ADA, **MIXED, shard_group=2, **FSDP)),
     ("muon-ddp", "ddp", 4, TINY, 4, 1, 256, dict(optimizer="muon", **MIXED)),
     ("muon-pp", "pp", 2, TINY, 4, 1, 256, dict(**MUON, **HALF, **STAGES)),
     ("muon-pp-mixed", "pp", 2, QWEN3, 4, 1, 256, dict(**MUON, **MIXED, **STAGES)),
