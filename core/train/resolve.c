@@ -603,7 +603,8 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
                        "the fused AdamW raises under FSDP1's ShardedGradScaler (\"output with shape [] doesn't match the broadcast shape [1]\"): adamw_torch");
     if (engine && offload_of_states(r->offload) && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
         return ERR_OK;
-    if (whole || stage || under == OPTIMIZER_UNDER_LOCAL || (flat && takes_flat(under) && !optimizer_gap(r, row->kind)) || (sharded && takes_dtensors(under)) || muon)
+    flat = flat && takes_flat(under) && !optimizer_gap(r, row->kind);
+    if (whole || stage || under == OPTIMIZER_UNDER_LOCAL || flat || (sharded && takes_dtensors(under)) || muon)
         return ERR_OK;
     if (row->kind == OPTIM_MUON && sharded)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
