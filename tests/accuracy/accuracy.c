@@ -10,22 +10,24 @@
 #include "tests/accuracy/accuracy.h"
 #include "tests/accuracy/series.h"
 #include "tests/accuracy/speed.h"
+#include "tests/support/programs.h"
 
 #include "api/api.h"
 #include "base/json.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MAX_LINE = 1 << 18, MAX_CONFIGS = 128 };
+enum { MAX_LINE = 1 << 18, MAX_CONFIGS = 128, MAX_ROWS = 1 << 12, MAX_THREADS = 16 };
 
 /* What judging one case needs beside the case. */
 struct judging {
     bool loud;
-    void *block; /* of a request's arena */
-    size_t room;
     const char *group; /* of a file whose rows name none */
     struct config {
         const char *name, *text;
@@ -60,17 +62,22 @@ static const char *kept(const char *s)
 }
 
 /* ------------------------------------------------------------------------------------------------------------ asking */
-static struct json *ask(const char *body, void *block, size_t room)
+static struct json *ask(const char *body, void *block)
 {
     struct arena a;
-    struct api_request rq = {
-        .method = "POST", .path = "/estimate", .content_type = "application/json", .body = body, .body_bytes = strlen(body), .arena = &a};
+    struct api_request rq = {.method = "POST",
+                             .path = "/estimate",
+                             .content_type = "application/json",
+                             .body = body,
+                             .body_bytes = strlen(body),
+                             .arena = &a,
+                             .library = programs_library};
     struct api_response rs = {0};
     struct json_limits limits = {.bytes = 1 << 22, .depth = JSON_MAX_DEPTH, .values = 1 << 20};
     struct json *doc = NULL;
     struct err err = {0};
 
-    arena_init(&a, block, room);
+    arena_init(&a, block, API_ARENA_BYTES);
     api_answer(&rq, NULL, 0, &rs);
     if (rs.status != 200) {
         fprintf(stderr, "HTTP %d: %.*s\n", rs.status, (int)rs.bytes, rs.body);
@@ -79,6 +86,46 @@ static struct json *ask(const char *body, void *block, size_t room)
     if (json_parse(rs.body, rs.bytes, &limits, &doc, &err))
         return NULL;
     return doc;
+}
+
+struct row {
+    struct json *of;
+    char *body;
+    struct json *answer; /* NULL: none */
+};
+
+struct rows {
+    struct row row[MAX_ROWS];
+    size_t n;
+    atomic_size_t next; /* that nobody asks yet */
+};
+
+static void *ask_rows(void *arg)
+{
+    struct rows *all = arg;
+    void *block = malloc(API_ARENA_BYTES);
+
+    if (!block)
+        abort();
+    for (size_t i; (i = atomic_fetch_add(&all->next, 1)) < all->n;)
+        all->row[i].answer = ask(all->row[i].body, block);
+    free(block);
+    return NULL;
+}
+
+/* As many at once as there are cores. */
+static void ask_all(struct rows *all)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[MAX_THREADS];
+    int n = 0;
+
+    (void)programs_library();
+    while (n < MAX_THREADS && n + 1 < cores && !pthread_create(&threads[n], NULL, ask_rows, all))
+        n++;
+    (void)ask_rows(all);
+    while (n)
+        (void)pthread_join(threads[--n], NULL);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- judging */
@@ -190,17 +237,16 @@ static double figure_at(const struct json *memory, const char *metric)
     return number(json_get(memory, of), slash + 1);
 }
 
-static void judge(const struct judging *j, const struct json *c, const char *body)
+static void judge(const struct judging *j, const struct row *row)
 {
+    const struct json *c = row->of, *answer = row->answer;
     const char *id = kept(json_str(json_get(c, "id"))), *named = json_str(json_get(c, "group")), *metric = json_str(json_get(c, "metric"));
     struct group *g = group_get(named ? kept(named) : j->group);
-    struct json *answer = ask(body, j->block, j->room);
     const struct json *first = json_first(json_get(answer, "candidates")), *memory = json_get(first, "memory");
 
     g->cases++;
     if (!memory) {
         printf("%-60s not answered\n", id);
-        json_free(answer);
         return;
     }
     g->answered++;
@@ -216,28 +262,35 @@ static void judge(const struct judging *j, const struct json *c, const char *bod
     judge_llmem(g, id, first, c);
     if (json_get(c, "groups"))
         judge_peers(g, id, json_get(answer, "rules_of_thumb"), c);
-    json_free(answer);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- cases */
 /* The request of a row: as it stands, or with the config that it names. */
-static void judge_row(struct judging *j, const struct json *c)
+static char *body_of(const struct judging *j, const struct json *c)
 {
     static char body[MAX_LINE];
     const char *name = json_str(json_get(c, "config")), *rest = json_str(json_get(c, "body"));
 
-    if (!name) {
-        judge(j, c, rest);
-        return;
-    }
+    if (!name)
+        return strdup(rest);
     for (size_t i = 0; i < j->n_configs; i++)
         if (!strcmp(j->config[i].name, name)) {
             (void)snprintf(body, sizeof body, "{\"config\":%s,%s", j->config[i].text, rest + 1);
-            judge(j, c, body);
-            return;
+            return strdup(body);
         }
     fprintf(stderr, "%s: no such config before it\n", name);
     exit(2);
+}
+
+static void judge_all(const struct judging *j, struct rows *all)
+{
+    ask_all(all);
+    for (size_t i = 0; i < all->n; i++) {
+        judge(j, &all->row[i]);
+        json_free(all->row[i].answer);
+        json_free(all->row[i].of);
+        free(all->row[i].body);
+    }
 }
 
 static bool add_config(struct judging *j, const struct json *c)
@@ -254,6 +307,7 @@ static bool add_config(struct judging *j, const struct json *c)
 static bool read_cases(struct judging *j, const char *path, const char *group, const char *only, size_t nth)
 {
     static char line[MAX_LINE];
+    static struct rows all;
     FILE *f = fopen(path, "r");
     size_t at = 0;
 
@@ -262,21 +316,24 @@ static bool read_cases(struct judging *j, const char *path, const char *group, c
         return false;
     }
     j->group = group;
+    all.n = all.next = 0;
     while (fgets(line, sizeof line, f)) {
         struct json_limits limits = {.bytes = sizeof line, .depth = JSON_MAX_DEPTH, .values = 1 << 16};
         struct json *c;
         struct err err = {0};
 
-        if (json_parse(line, strlen(line), &limits, &c, &err)) {
-            fprintf(stderr, "%s: %s\n", path, err.detail);
+        if (all.n == MAX_ROWS || json_parse(line, strlen(line), &limits, &c, &err)) {
+            fprintf(stderr, "%s: %s\n", path, all.n == MAX_ROWS ? "more rows than there is room for" : err.detail);
             (void)fclose(f);
             return false;
         }
         if (!add_config(j, c) && (only ? !strcmp(only, json_str(json_get(c, "id"))) : at++ % nth == 0))
-            judge_row(j, c);
-        json_free(c);
+            all.row[all.n++] = (struct row){c, body_of(j, c), NULL};
+        else
+            json_free(c);
     }
     (void)fclose(f);
+    judge_all(j, &all);
     return true;
 }
 
@@ -309,7 +366,7 @@ static bool read_all(struct judging *j, const char *only, bool smoke)
 
 int main(int argc, char **argv)
 {
-    static struct judging j = {.room = API_ARENA_BYTES};
+    static struct judging j;
     const char *only = argc > 2 && !strcmp(argv[1], "--case") ? argv[2] : NULL;
     bool smoke = argc > 1 && !strcmp(argv[1], "--smoke"), good;
 
@@ -322,8 +379,7 @@ int main(int argc, char **argv)
         return 2;
     }
     j.loud = only != NULL;
-    j.block = malloc(j.room);
-    if (!j.block || !read_all(&j, only, smoke))
+    if (!read_all(&j, only, smoke))
         return 2;
     good = report(stdout, false);
     good = largest_report(stdout, false) && good;
@@ -334,7 +390,6 @@ int main(int argc, char **argv)
         worst(stdout, PHASES, 0.1, "  ");
         write_page();
     }
-    free(j.block);
     if (smoke)
         printf("%d passed, %d failed\n", good, !good);
     return smoke && !good;

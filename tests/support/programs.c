@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "models/modeling.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +20,13 @@ static void end(void)
     free(block);
 }
 
+static void lock_shelf(bool is)
+{
+    static pthread_mutex_t shelf = PTHREAD_MUTEX_INITIALIZER;
+
+    (void)(is ? pthread_mutex_lock(&shelf) : pthread_mutex_unlock(&shelf));
+}
+
 const struct program_library *programs_library(void)
 {
     static struct program_library library;
@@ -33,7 +41,7 @@ const struct program_library *programs_library(void)
         fprintf(stderr, "%s %s\n", err.at, err.detail);
         abort();
     }
-    library.shelf = program_shelf_new(&arena, NULL);
+    library.shelf = program_shelf_new(&arena, lock_shelf);
     atexit(end);
     return &library;
 }

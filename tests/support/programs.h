@@ -6,7 +6,7 @@
 
 struct json;
 
-const struct program_library *programs_library(void); /* made once a process */
+const struct program_library *programs_library(void); /* made once a process, by one thread; then any may use it */
 
 /* arch_parse() and program_attach(); `config` may go. */
 enum err_code arch_read(const struct json *config, struct arena *arena, struct arch *ret, struct err *err);
