@@ -235,7 +235,8 @@ val bmm(struct run *r, val a, val b)
     return out;
 }
 
-/* Blas.cpp addmm: a one-dimensional bias goes into cuBLASLt's epilogue, a matrix of halves later too, else what is added is copied and cuBLAS adds onto it. */
+/* Blas.cpp addmm: a one-dimensional bias goes into cuBLASLt's epilogue, later a matrix of halves that lies row by row too; else what is added is copied and
+ * cuBLAS adds onto it. */
 static bool adds_in_lt(const struct run *r, val bias, val a, val b)
 {
     const struct value *x = &r->values[bias];
@@ -245,7 +246,8 @@ static bool adds_in_lt(const struct run *r, val bias, val a, val b)
         return false;
     if (x->ndim == 1)
         return true;
-    return r->q->addmm_adds_matrix_in_lt && (t == DTYPE_BF16 || t == DTYPE_FP16) && x->ndim == 2 && x->size[0] > 1 && x->size[1] == size_of(r, b, 1);
+    return r->q->addmm_adds_matrix_in_lt && (t == DTYPE_BF16 || t == DTYPE_FP16) && x->ndim == 2 && x->contiguous && x->size[0] > 1 &&
+           x->size[1] == size_of(r, b, 1);
 }
 
 static val addmm_raw(struct run *r, val bias, val a, val b)

@@ -69,6 +69,7 @@ CASES = [
     ("muon-fsdp2", "fsdp2", 4, TINY, 4, 1, 256, dict(**MUON, **MIXED, **FSDP2)),
     ("muon-fsdp2-wide", "fsdp2", 2, QWEN3, 2, 1, 32, dict(**MUON, **HALF, **CKPT, **FSDP2)),
     ("muon-fsdp2-columns", "fsdp2", 8, GPT2, 4, 1, 64, dict(**MUON, **MIXED, **CKPT, **FSDP2)),
+    ("muon-fsdp2-hosts", "fsdp2", 16, TINY, 2, 1, 32, dict(**MUON, **MIXED, **CKPT, **FSDP2)),
     ("muon-fsdp2-lora", "fsdp2", 4, TINY, 4, 1, 64, dict(**MUON, precision="bf16-autocast", **FSDP2, **LORA)),
 ]
 
@@ -161,6 +162,8 @@ def main():
 
     def request_of(case):
         request = make_freeze.request_of(case, configs)
+        if case[0].endswith("-hosts"):
+            request["cluster"].update(gpus_per_node=case[2] // 2, nodes=2)
         if case[1] == "pp":
             request["stack"].update(framework="torch", bitsandbytes="0.50")
             request["training"].update(pipeline_parallel=case[2])
