@@ -25,6 +25,7 @@ static const struct style {
               {"colwise_gather_output", SPLIT_COLUMNS_GATHERED, 2},
               {"embedding_rowwise", SPLIT_VOCABULARY, -1},
               {"moe_tp_experts", SPLIT_EXPERTS, -1},
+              {"local_params", SPLIT_OWN_PARAMS, -1},
               {"mla_kv_a_proj", SPLIT_SUM_LAST_COLUMNS, -1},
               {"replicated_with_grad_allreduce", SPLIT_SUM_GRADIENT, -1}};
 
@@ -62,7 +63,7 @@ static enum err_code style_of(sv plan, struct program *p, const char *path, cons
                : err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the tensor parallel plan of %.60s cuts by '%.40s': that is not modelled", path, text);
 }
 
-/* Shard(ndim - 2), Shard(-1); a vector is whole where rows are cut (RowwiseParallel, ColwiseParallel, PackedColwiseParallel: shard_param). */
+/* Shard(ndim - 2), Shard(-1): of a vector by columns the same; it is whole where rows are cut (RowwiseParallel, ColwiseParallel, PackedColwiseParallel). */
 static enum err_code cut_params(struct module *m, sv plan, struct program *p, const char *path, struct err *err)
 {
     for (struct param *q = m->params; q; q = q->next) {
@@ -74,11 +75,11 @@ static enum err_code cut_params(struct module *m, sv plan, struct program *p, co
         rc = style_of(plan, p, of, &style, err);
         if (rc)
             return rc;
-        if (style && (style->from_end < 0 || q->ndim < 2))
+        if (style && (style->from_end < 0 || (q->ndim < 2 && style->split != SPLIT_COLUMNS)))
             return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the tensor parallel plan of %.60s cuts by '%.40s': that is not modelled", of,
                            style->name);
         if (style)
-            q->cut = (uint8_t)(q->ndim - style->from_end + 1);
+            q->cut = (uint8_t)(q->ndim < 2 ? 1 : q->ndim - style->from_end + 1);
     }
     return ERR_OK;
 }
@@ -92,7 +93,7 @@ static enum err_code put_split(struct module *m, sv plan, struct program *p, con
     if (rc || !style)
         return rc;
     m->split = (uint8_t)style->split;
-    if (style->split == SPLIT_EXPERTS)
+    if (style->split == SPLIT_EXPERTS || style->split == SPLIT_OWN_PARAMS)
         return cut_params(m, plan, p, path, err);
     if (style->split == SPLIT_SUM_LAST_COLUMNS) {
         width = of_class(p, p->config, "qk_rope_head_dim");

@@ -40,7 +40,8 @@ enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDD
 
 /*
  * How tensor parallelism cuts a module: its outputs over the ranks, and put together again; its inputs, which come cut or whole; an embedding's rows;
- * each expert, as its parameters say (param.cut). Or not at all, but each rank's gradient is a part of the sum: of its parameters, of its last columns.
+ * each expert, or parameters of its own, as these say (param.cut). Or not at all, but each rank's gradient is a part of the sum: of its parameters, of
+ * its last columns.
  */
 enum split {
     SPLIT_NONE,
@@ -50,6 +51,7 @@ enum split {
     SPLIT_ROWS_OF_WHOLE,
     SPLIT_VOCABULARY,
     SPLIT_EXPERTS,
+    SPLIT_OWN_PARAMS, /* bare parameters of a module whose forward is left as it is */
     SPLIT_SUM_GRADIENT,
     SPLIT_SUM_LAST_COLUMNS,
     SPLIT_NARROW_OUT, /* adapters of a cut linear that were made as wide as its part, and stand for themselves */

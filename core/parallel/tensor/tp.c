@@ -231,7 +231,8 @@ static void take_first(struct param *p, int dim, uint32_t ranks)
         p->size[dim] = div_up(p->size[dim], ranks);
 }
 
-static bool cut_experts(struct wrapping *w, struct module *m, struct cut *c)
+/* MoeExpertsParallel; LocalParamsParallel, which hooks nothing else. */
+static bool cut_params(struct wrapping *w, struct module *m, struct cut *c)
 {
     struct module_around *around = arena_new(w->tree->arena, struct module_around);
     struct local *locals = NULL, **end = &locals;
@@ -250,7 +251,8 @@ static bool cut_experts(struct wrapping *w, struct module *m, struct cut *c)
         return false;
     *around = (struct module_around){locals_enter, locals_leave, locals};
     m->around = around;
-    module_hook(w->tree, &m->hooks, (struct module_hook){experts_enter, experts_leave, c, NULL, NULL});
+    if (m->split == SPLIT_EXPERTS)
+        module_hook(w->tree, &m->hooks, (struct module_hook){experts_enter, experts_leave, c, NULL, NULL});
     return !w->tree->error.code;
 }
 
@@ -267,8 +269,8 @@ static bool cut_module(struct wrapping *w, struct module *m)
         return false;
     }
     c->group = (struct work_group){ranks, 1};
-    if (m->split == SPLIT_EXPERTS)
-        return cut_experts(w, m, c);
+    if (m->split == SPLIT_EXPERTS || m->split == SPLIT_OWN_PARAMS)
+        return cut_params(w, m, c);
     c->whole = m->weight->tied ? m->weight->tied->owner->in : ways[m->split].weight < 0 ? m->out : m->weight->size[ways[m->split].weight];
     m->extra = c;
     if (m->split == SPLIT_VOCABULARY && m->forward != module_leaf_forward(m->kind)) {

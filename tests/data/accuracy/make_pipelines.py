@@ -61,7 +61,7 @@ CASES = [
     ("bamba", "bamba", {}, 2, 4, 1, 256, HALF),
     ("granitemoehybrid", "granitemoehybrid", {}, 2, 4, 1, 256, HALF),
     ("dbrx", "dbrx", {}, 2, 4, 2, 256, HALF),
-    ("dbrx-mixed", "dbrx", {}, 2, 4, 1, 384, {**AUTO, **CKPT}),
+    ("dbrx-mixed", "dbrx", {}, 2, 4, 1, 256, {**AUTO, **CKPT}),
     ("openai-gpt", "openai-gpt", {"n_layer": 6}, 3, 6, 2, 256, HALF),
     ("openai-gpt-mixed", "openai-gpt", {}, 2, 4, 1, 384, AUTO),
     ("modernbert-decoder", "modernbert-decoder", {}, 2, 4, 2, 256, HALF),

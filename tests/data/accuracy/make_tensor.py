@@ -34,6 +34,9 @@ CASES = [
     # plans of experts alone leave heads whole: fewer heads of keys than GPUs
     ("whole-lfm2-moe", "lfm2_moe", 4, [{"num_key_value_heads": 2}], HALF), ("whole-hunyuan-moe", "hunyuan_v1_moe", 4, [{"num_key_value_heads": 1}], MIXED),
     ("whole-jamba", "jamba", 4, [{"num_key_value_heads": 2}], HALF), ("whole-minimax-m2", "minimax_m2", 8, [{"num_key_value_heads": 4}], HALF),
+    # sinks are parameters of attention itself, which runs with its part of them
+    ("sinks-granite", "granite_swa", 2, True, {**HALF, "attention": "eager"}), ("sinks-granite-ckpt", "granite_swa", 2, [{"num_hidden_layers": 3}], {**MIXED, "attention": "eager"}),
+    ("sinks-granitemoe", "granitemoe_swa", 2, True, {**MIXED, "attention": "eager"}), ("sinks-granitemoe-half", "granitemoe_swa", 2, True, {**HALF, "attention": "eager"}),
     ("more-ernie-moe", "ernie4_5_moe", 2, True, MIXED), ("more-qwen3-5-moe", "qwen3_5_moe_text", 2, True, MIXED), ("more-dots1", "dots1", 2, True, MIXED),
 ]
 
