@@ -346,7 +346,7 @@ static const struct {
     {"measured", NULL, 1}, {"flex", NULL, 1}, {"stages", NULL, 1}, {"llama_factory", NULL, 1}, {"axolotl", NULL, 1}, {"heads", NULL, 1},
     {"stages_dist", NULL, 1}, {"freeze", NULL, 1}, {"zero", NULL, 1}, {"options", NULL, 1}, {"adapters", NULL, 1}, {"kernels", NULL, 1},
     {"lora_kernels", NULL, 1}, {"moe", NULL, 1}, {"hybrids", NULL, 1}, {"scans", NULL, 1}, {"families", NULL, 1}, {"losses", NULL, 1}, {"torchao_optim", NULL, 1}, {"optim_dist", NULL, 1},
-    {"offload", NULL, 1}, {"scaled", NULL, 1},
+    {"offload", NULL, 1}, {"scaled", NULL, 1}, {"recommended", NULL, 1},
     {"many", NULL, 1}, {"tensor", NULL, 1}, {"pipelines", NULL, 1}, {"colossal", NULL, 1}, {"older", NULL, 1}, {"hybrids_older", NULL, 1},
     {"releases", NULL, 1}, {"hub", NULL, 1}, {"ddp", "ddp", 1}, {"dist", NULL, 3}, {"gptq", "published, GPTQ", 1},
     {"published", "published, one GPU", 0}, {"generated", NULL, 0},

@@ -50,6 +50,8 @@ static const struct goal {
     {"one GPU, bitsandbytes", PEAK, 0.001, 0.1, 1},
     {"one GPU, bitsandbytes", RESERVED, 0, 2, 0},
     {"one GPU, bitsandbytes", EXPANDABLE, 0, 2, 0},
+    {"one GPU, whole models as recommended", PEAK, 0, 0, 0.001},
+    {"several GPUs, whole models as recommended", PEAK, 0, 0, 0.01},
     {"found, one GPU", PEAK, 0.001, 0.1, 1},
     {"found, one GPU", RESERVED, 0, 2, 0},
     {"found, one GPU", EXPANDABLE, 0, 2, 0},
