@@ -177,26 +177,6 @@ enum err_code program_split(struct model *m, struct err *err)
 }
 
 /* ---------------------------------------------------------------------------------------------------------- a stage */
-/* parts_of() of modeling_stage: the modules before the layers, or those behind them. */
-static uint32_t parts(const struct model *m, uint32_t which, struct module **ret, uint32_t room)
-{
-    struct program *p = m->parts;
-    sv module = script_import(p->s, "transformers.modeling_stage"), both = sv_null();
-    const sv *two, *of;
-    uint32_t n = 0, found = 0;
-
-    if (sv_ok(module))
-        both = script_call_method(p->s, module, script_symbol(p->s, "parts_of"), 1, &p->model);
-    two = sv_ok(both) ? seq_items(both, &n) : NULL;
-    of = two && n == 2 ? seq_items(two[which], &n) : NULL;
-    for (uint32_t i = 0; of && i < n && found < room; i++)
-        if ((ret[found] = natives_module(&p->n, of[i])))
-            found++;
-    script_forgive(p->s);
-    sv_drop(p->s, both);
-    return found;
-}
-
 /* A function of modeling_stage, asked of the model; null where it raised. */
 static sv asked(const struct model *m, const char *name, int argc, sv *argv)
 {
@@ -205,6 +185,24 @@ static sv asked(const struct model *m, const char *name, int argc, sv *argv)
 
     argv[0] = p->model;
     return sv_ok(module) ? script_call_method(p->s, module, script_symbol(p->s, name), (uint32_t)argc, argv) : sv_null();
+}
+
+/* parts_of() of modeling_stage: the modules before the layers, or those behind them. */
+static uint32_t parts(const struct model *m, uint32_t which, struct module **ret, uint32_t room)
+{
+    struct program *p = m->parts;
+    sv model, both = asked(m, "parts_of", 1, &model);
+    const sv *two, *of;
+    uint32_t n = 0, found = 0;
+
+    two = sv_ok(both) ? seq_items(both, &n) : NULL;
+    of = two && n == 2 ? seq_items(two[which], &n) : NULL;
+    for (uint32_t i = 0; of && i < n && found < room; i++)
+        if ((ret[found] = natives_module(&p->n, of[i])))
+            found++;
+    script_forgive(p->s);
+    sv_drop(p->s, both);
+    return found;
 }
 
 bool program_stage_gap(const struct model *m, char *text, size_t room)

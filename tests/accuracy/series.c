@@ -160,6 +160,21 @@ static bool report_series(FILE *f, const char *bar, const char *group, enum figu
     return true;
 }
 
+/* What README says: steps that were traced, not those that ran on a GPU. */
+static void report_sum(FILE *f)
+{
+    size_t steps = 0, exact = 0, one = 0;
+
+    for (const struct group *g = groups; g < groups + n_groups; g++) {
+        if (!strncmp(g->name, "measured", 8))
+            continue;
+        steps += g->peaks;
+        exact += g->exact;
+        one += strstr(g->name, "one GPU") ? g->peaks : 0;
+    }
+    fprintf(f, "%zu traced training steps, %zu of them on one GPU: %zu peaks equal to the byte.\n\n", steps, one, exact);
+}
+
 static bool report_counts(FILE *f, const char *bar)
 {
     bool good = true;
@@ -173,6 +188,7 @@ static bool report_counts(FILE *f, const char *bar)
     for (const struct group *g = groups; g < groups + n_groups; g++)
         good = good && (g->answered == g->cases || !strncmp(g->name, "published", 9));
     fprintf(f, "\n");
+    report_sum(f);
     for (const struct group *g = groups; g < groups + n_groups; g++) {
         if (g->ranged) {
             fprintf(f, "%s: active bytes within low..high in %zu of %zu.\n", g->name, g->within, g->ranged);

@@ -226,27 +226,19 @@ static bool is_budget(const struct json *candidate)
     return code && !strcmp(code, "budget");
 }
 
-/* Each member of a, but what is told around a step of what is recommended where b is not. */
-static bool equal_but_around(const struct json *a, const struct json *b)
+/* Each member of `of`, but the one named `but` where `a` has none. */
+static bool holds_all(const struct json *a, const struct json *of, const char *but)
 {
-    json_each(v, a) {
-        const struct json *w = json_get(b, json_name(v));
+    json_each(v, of) {
+        const struct json *w = json_get(a, json_name(v));
 
-        if (!equal(v, w) && (w || strcmp(json_name(v), "around") != 0))
+        if (!equal(v, w) && (w || strcmp(json_name(v), but) != 0))
             return false;
     }
     return true;
 }
 
-static bool holds_all(const struct json *a, const struct json *of)
-{
-    json_each(v, of)
-        if (!equal(v, json_get(a, json_name(v))))
-            return false;
-    return true;
-}
-
-/* Which of them is recommended, and what is better than it, changes with those that are missing. */
+/* Which of them is recommended, and has what is told around its step, and what is better than it, changes with those that are missing. */
 static bool same_figures(const struct json *a, const struct json *b, bool lacks_around)
 {
     json_each(v, a) {
@@ -255,7 +247,7 @@ static bool same_figures(const struct json *a, const struct json *b, bool lacks_
 
         if (!strcmp(name, "dominated") || !strcmp(name, "launch"))
             continue;
-        if (strcmp(name, "memory") != 0 ? !equal(v, w) : !w || !equal_but_around(v, w) || !(lacks_around || holds_all(v, w)))
+        if (strcmp(name, "memory") != 0 ? !equal(v, w) : !w || !holds_all(w, v, "around") || !(lacks_around || holds_all(v, w, "")))
             return false;
     }
     return true;
