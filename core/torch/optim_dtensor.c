@@ -17,16 +17,19 @@ static double ring(const struct topology *t, double ranks, double hops, double g
     return 6.6 + hops * t->latency + gigabytes * hops / ranks / t->bandwidth * 1e6;
 }
 
+static bool is_cut(enum placement at)
+{
+    return at == PLACED_ROWS || at == PLACED_COLUMNS;
+}
+
 /* redistribute_cost(): an all-to-all is priced as a gathering, and one more; `share` of a rank */
 static double cost_of(const struct topology *t, double ranks, enum placement from, enum placement to, double share)
 {
-    bool cut = from == PLACED_ROWS || from == PLACED_COLUMNS;
-
     if (from == to || from == PLACED_WHOLE)
         return 0;
     if (to == PLACED_SUM)
         return INFINITY;
-    if (cut)
+    if (is_cut(from))
         return to == PLACED_WHOLE ? ring(t, ranks, ranks - 1, share * ranks) : ring(t, ranks, ranks - 1, share) + 1;
     return ring(t, ranks, to == PLACED_WHOLE ? 2 * (ranks - 1) : ranks - 1, share);
 }
@@ -43,9 +46,7 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 static double share_of(const struct run *r, const struct dtensor *d, uint32_t ranks)
 {
-    bool cut = d->at == PLACED_ROWS || d->at == PLACED_COLUMNS;
-
-    return (double)(d->rows * d->columns) * dtype_bytes(dtype_of(r, d->local)) / (cut ? ranks : 1) / (1 << 30);
+    return (double)(d->rows * d->columns) * dtype_bytes(dtype_of(r, d->local)) / (is_cut(d->at) ? ranks : 1) / (1 << 30);
 }
 
 /* is_tensor_shardable() */
@@ -166,15 +167,16 @@ static bool divides(const struct dtensor *d, enum placement at, uint32_t ranks)
 
 val dtensor_moved(struct run *r, const struct optim_mesh *m, const struct dtensor *d, enum placement to)
 {
-    bool cut = d->at == PLACED_ROWS || d->at == PLACED_COLUMNS, cuts = to == PLACED_ROWS || to == PLACED_COLUMNS;
-
     if (d->at == to || run_dead(r))
         return 0;
-    if (!divides(d, d->at, m->group.ranks) || !divides(d, to, m->group.ranks) || (!cut && to != PLACED_WHOLE && to != PLACED_ROWS) || d->at == PLACED_WHOLE) {
+    if (!divides(d, d->at, m->group.ranks) || !divides(d, to, m->group.ranks) || d->at == PLACED_WHOLE ||
+        (!is_cut(d->at) && to != PLACED_WHOLE && to != PLACED_ROWS)) {
         run_fail(r, ERR_FIELD_CONFLICT, "/training/optimizer", "Muon over matrices that the ranks do not divide is not modelled yet: adamw_torch, or ddp");
         return 0;
     }
-    return !cut ? reduced(r, m, d, to) : cuts ? turned_over(r, m, d, to) : gathered(r, m, d);
+    if (!is_cut(d->at))
+        return reduced(r, m, d, to);
+    return is_cut(to) ? turned_over(r, m, d, to) : gathered(r, m, d);
 }
 
 struct dtensor dtensor_turned(struct run *r, const struct dtensor *d)

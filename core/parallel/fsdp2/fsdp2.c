@@ -285,7 +285,6 @@ void fsdp2_post_forward(void *of, uint32_t n, val *outputs)
     f->items = 0;
 }
 
-/* Under offload the optimizer runs where its leaves are; the run holds none of them. */
 /* Muon's products are those of DTensors; the rows of a matrix are told from a rank's, where all have as many. */
 static void hand_mesh(struct fsdp2 *f, struct optim *optim)
 {
@@ -300,6 +299,7 @@ static void hand_mesh(struct fsdp2 *f, struct optim *optim)
         }
 }
 
+/* Under offload the optimizer runs where its leaves are; the run holds none of them. */
 void fsdp2_optimizer_step(void *of, struct optim *optim)
 {
     struct fsdp2 *f = of;
